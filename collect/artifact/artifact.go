@@ -209,6 +209,9 @@ type Run struct {
 	Thresholds Thresholds
 	Stages     []Stage
 	Results    []Result
+	// Superseded are the results of attempts that a resumed run repeated. They
+	// are kept and can be referred to; they are never judged.
+	Superseded []Result
 	Accuracy   []Result // lm-eval results; CellKey is the task id
 	Checks     []Result // files under checks/; CellKey is the path below it
 	Config     json.RawMessage

@@ -150,7 +150,15 @@ type Options struct {
 	MaxDepth int
 	// MaxBytes bounds the document; 0 means 1 GiB.
 	MaxBytes int
+	// SkipLists checks lists but keeps none of their items: such a value has
+	// only its kind and its place. Result files hold lists of millions of
+	// times, which would cost many times their text if kept as values.
+	SkipLists bool
 }
+
+// maxFindings bounds what one document can report; a file full of odd text is
+// not worth more.
+const maxFindings = 100
 
 // DefaultMaxDepth is the nesting accepted when Options.MaxDepth is 0.
 const DefaultMaxDepth = 200
@@ -187,6 +195,28 @@ func Parse(data []byte, o Options) (*Value, []Finding, error) {
 	return v, p.findings, nil
 }
 
+// ParseAt decodes the one value that starts at or, after white space, behind
+// offset, and returns the offset just after it: the step of a reader of files
+// that hold several values. Positions count from the start of data. Size and
+// encoding are not checked again; call [Parse] first.
+func ParseAt(data []byte, offset int, o Options) (v *Value, findings []Finding, end int, err error) {
+	if o.MaxDepth == 0 {
+		o.MaxDepth = DefaultMaxDepth
+	}
+	p := parser{data: data, o: o, i: offset}
+	if offset == 0 {
+		p.i = len(bom(data))
+	}
+	p.space()
+	if p.i >= len(data) {
+		return nil, nil, p.i, p.fail(p.i, "the file ends where a value is expected")
+	}
+	if v, err = p.value(0); err != nil {
+		return nil, nil, p.i, err
+	}
+	return v, p.findings, p.i, nil
+}
+
 func bom(data []byte) []byte {
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
 		return data[:3]
@@ -216,7 +246,18 @@ type parser struct {
 	o        Options
 	findings []Finding
 	path     []string
+	skipping int   // lists whose items are not kept, open at this point
+	scratch  Value // stands for any number inside them
 }
+
+func (p *parser) find(f Finding) {
+	f.Pos, f.Pointer = PosAt(p.data, f.Offset), pointer(p.path)
+	p.findings = append(p.findings, f)
+}
+
+// full reports that no further finding is kept; finding a place costs a pass
+// over the text before it, so it is asked first.
+func (p *parser) full() bool { return len(p.findings) >= maxFindings }
 
 func (p *parser) fail(off int, msg string) error {
 	return &SyntaxError{Offset: off, Pos: PosAt(p.data, off), Msg: msg}
@@ -240,6 +281,9 @@ func (p *parser) value(depth int) (*Value, error) {
 		return nil, p.fail(p.i, "the file ends where a value is expected")
 	}
 	start := p.i
+	if c := p.data[p.i]; p.skipping > 0 && c >= '0' && c <= '9' {
+		return &p.scratch, p.number()
+	}
 	v := &Value{Offset: start}
 	switch c := p.data[p.i]; {
 	case c == '{':
@@ -419,13 +463,13 @@ func (p *parser) object(v *Value, depth int) error {
 				}
 			}
 		}
-		if prev >= 0 {
+		if prev >= 0 && !(p.o.KeepDuplicates && p.full()) {
 			msg := fmt.Sprintf("the key %q occurs twice in one object (first at %s)", name, PosAt(p.data, v.Members[prev].Offset))
 			if !p.o.KeepDuplicates {
 				return p.fail(at, msg)
 			}
-			p.findings = append(p.findings, Finding{Offset: at, Pos: PosAt(p.data, at), Pointer: pointer(p.path), Msg: msg,
-				Duplicate: name, SameValue: Equal(v.Members[prev].Value, val)})
+			p.find(Finding{Offset: at, Msg: msg, Duplicate: name,
+				SameValue: p.skipping == 0 && Equal(v.Members[prev].Value, val)})
 		}
 		v.Members = append(v.Members, Member{Name: name, Offset: at, Value: val})
 		p.space()
@@ -452,15 +496,21 @@ func (p *parser) array(v *Value, depth int) error {
 		p.i++
 		return nil
 	}
-	for {
+	if p.o.SkipLists {
+		p.skipping++
+		defer func() { p.skipping-- }()
+	}
+	for n := 0; ; n++ {
 		p.space()
-		p.path = append(p.path, strconv.Itoa(len(v.Items)))
+		p.path = append(p.path, strconv.Itoa(n))
 		item, err := p.value(depth + 1)
 		p.path = p.path[:len(p.path)-1]
 		if err != nil {
 			return err
 		}
-		v.Items = append(v.Items, item)
+		if !p.o.SkipLists {
+			v.Items = append(v.Items, item)
+		}
 		p.space()
 		if p.i >= len(p.data) {
 			return p.fail(p.i, fmt.Sprintf("the file ends inside the list opened at %s", PosAt(p.data, open)))
@@ -502,8 +552,8 @@ func (p *parser) str() (string, error) {
 		switch c := p.data[p.i]; {
 		case c == '"':
 			p.i++
-			if replaced != "" {
-				p.findings = append(p.findings, Finding{Offset: start, Pos: PosAt(p.data, start), Pointer: pointer(p.path),
+			if replaced != "" && !p.full() {
+				p.find(Finding{Offset: start,
 					Msg: "the text holds " + replaced + ", replaced by U+FFFD"})
 			}
 			return string(b), nil
@@ -598,6 +648,9 @@ func pointer(path []string) string {
 
 // EscapePointer escapes one reference token of an RFC 6901 JSON pointer.
 func EscapePointer(token string) string {
+	if !strings.ContainsAny(token, "~/") { // almost all; a Replacer costs more than the rest of a decoder
+		return token
+	}
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
 }
 

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table" // aligned tables with wide characters counted right
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"cvs/collect/artifact"
+	"cvs/collect/metric"
+	"cvs/warehouse"
+)
+
+// A judgement is one run's rows of the verdict views; nothing here decides.
+type judgement struct {
+	status  warehouse.RunStatusRow
+	cells   []warehouse.CellStatusRow
+	values  []warehouse.CellRow
+	tiers   []warehouse.TierRow
+	gates   []warehouse.GateRow
+	checks  []warehouse.CheckGateRow
+	quality []warehouse.DataQualityRow
+}
+
+// judge reads the verdict views of one run.
+func judge(ctx context.Context, db *warehouse.DB, runID string) (*judgement, error) {
+	var j judgement
+	var err error
+	if j.status, err = db.RunStatus(ctx, runID); err != nil {
+		return nil, err
+	}
+	if j.cells, err = db.CellStatus(ctx, runID); err != nil {
+		return nil, err
+	}
+	if j.values, err = db.Cells(ctx, runID); err != nil {
+		return nil, err
+	}
+	if j.tiers, err = db.Tiers(ctx, runID); err != nil {
+		return nil, err
+	}
+	if j.gates, err = db.Gates(ctx, runID); err != nil {
+		return nil, err
+	}
+	if j.checks, err = db.CheckGates(ctx, runID); err != nil {
+		return nil, err
+	}
+	if j.quality, err = db.DataQuality(ctx, runID); err != nil {
+		return nil, err
+	}
+	return &j, nil
+}
+
+// judgeInMemory loads a run into a warehouse of its own and judges it there, so
+// that a locked or missing shared warehouse cannot delay a verdict.
+func judgeInMemory(ctx context.Context, r *artifact.Run) (*warehouse.DB, *judgement, error) {
+	db, err := warehouse.Open(ctx, "", warehouse.Options{})
+	if err != nil {
+		return nil, nil, badStore(err)
+	}
+	if _, err := db.Load(ctx, r); err != nil {
+		db.Close()
+		return nil, nil, err
+	}
+	j, err := judge(ctx, db, r.Meta.RunID)
+	if err != nil {
+		db.Close()
+		return nil, nil, badStore(err)
+	}
+	return db, j, nil
+}
+
+// verdictError is the exit status the view decided; its text goes to stderr so
+// that a script that only sees stderr learns why.
+func (j *judgement) verdictError() error {
+	if j.status.ExitCode == 0 {
+		return nil
+	}
+	return &statusError{j.status.ExitCode, fmt.Sprintf("run %s: %s", visible(j.status.RunID), visible(strings.Join(j.status.Reasons(), "; ")))}
+}
+
+// stateWord is how a state is printed: never by colour alone.
+func stateWord(s warehouse.State) string {
+	switch s {
+	case "na":
+		return "n/a"
+	case "error":
+		return "NO RESULT"
+	case "fail", "invalid":
+		return strings.ToUpper(string(s))
+	}
+	return string(s)
+}
+
+// newTable is the look all of our tables share.
+func newTable() table.Writer {
+	tw := table.NewWriter()
+	style := table.StyleLight
+	style.Options.DrawBorder = false
+	style.Options.SeparateColumns = false
+	style.Format.Header = text.FormatDefault
+	tw.SetStyle(style)
+	return tw
+}
+
+// print writes the gate table: one row per cell, one column per tier, then what
+// failed and why, and the verdict last.
+func (j *judgement) print(w io.Writer) {
+	type at struct{ cell, tier string }
+	state := map[at]warehouse.State{}
+	has := map[metric.Tier]bool{}
+	for _, t := range j.tiers {
+		has[metric.Tier(t.Tier)] = true
+		if old, ok := state[at{t.CellKey, t.Tier}]; !ok || old != warehouse.Fail {
+			state[at{t.CellKey, t.Tier}] = t.State
+		}
+	}
+	head := table.Row{"cell", "state"}
+	var tiers []string
+	for _, t := range metric.Tiers() {
+		if has[t] && t != metric.Record {
+			tiers = append(tiers, string(t))
+			head = append(head, string(t))
+		}
+	}
+	tw := newTable()
+	tw.AppendHeader(append(head, "output tok/s", "mean TTFT ms"))
+	values := map[string]warehouse.CellRow{}
+	for _, v := range j.values {
+		values[v.CellKey] = v
+	}
+	for _, c := range j.cells {
+		row := table.Row{visible(c.CellKey), stateWord(c.State)}
+		for _, t := range tiers {
+			row = append(row, stateWord(state[at{c.CellKey, t}]))
+		}
+		v := values[c.CellKey]
+		tw.AppendRow(append(row, number(v.OutputThroughput, 1), number(v.MeanTTFTMs, 1)))
+	}
+	fmt.Fprintln(w, tw.Render())
+	fmt.Fprintln(w)
+	j.printReasons(w)
+	s := j.status
+	fmt.Fprintf(w, "gates: %d pass, %d fail, %d invalid, %d skipped, %d n/a, %d info, %d record\n", s.Pass, s.Fail, s.Invalid, s.Skipped, s.NA, s.Info, s.Record)
+	fmt.Fprintf(w, "cells: %d expected, %d measured: %d pass, %d fail, %d record, %d without a result\n", s.Expected, s.Measured, s.CellsPass, s.CellsFail, s.CellsRecord, s.CellsError)
+	fmt.Fprintf(w, "verdict: %s\n", verdictText(s))
+	for _, r := range s.Reasons() {
+		fmt.Fprintf(w, "  %s\n", visible(r))
+	}
+}
+
+// verdictText puts the verdict and what it must not be mistaken for in words.
+func verdictText(s warehouse.RunStatusRow) string {
+	words := []string{strings.ToUpper(string(s.Verdict))}
+	if s.Verdict == warehouse.Record {
+		words[0] = "RECORD ONLY (no gate decided)"
+	}
+	if s.Incomplete {
+		words = append(words, "INCOMPLETE")
+	}
+	if s.Simulated {
+		words = append(words, "SIMULATED")
+	}
+	return strings.Join(words, ", ")
+}
+
+// printReasons lists every violation, every cell without a result and every
+// finding, so that nothing has to be looked up to know why.
+func (j *judgement) printReasons(w io.Writer) {
+	for _, g := range j.gates {
+		if g.State == warehouse.Fail || g.State == warehouse.Invalid {
+			fmt.Fprintf(w, "%-7s %s  %s  %s: %s\n", strings.ToUpper(string(g.State)), visible(g.CellKey), visible(g.Host), visible(g.Metric), visible(g.Reason))
+		}
+	}
+	for _, k := range j.checks {
+		switch k.State {
+		case warehouse.Fail, warehouse.Invalid, warehouse.Error:
+			fmt.Fprintf(w, "%-7s %s %s  %s: %s\n", stateWord(k.State), k.Scope, visible(k.Target), visible(k.Metric), visible(k.Reason))
+		}
+	}
+	for _, c := range j.cells {
+		if c.State == warehouse.Error {
+			fmt.Fprintf(w, "NO RESULT %s: %s\n", visible(c.CellKey), visible(c.Reason))
+		}
+	}
+	for _, q := range j.quality {
+		where := strings.Join(nonEmpty(q.Path, q.CellKey, q.TaskID), " ")
+		fmt.Fprintf(w, "%s: %s: %s\n", strings.ReplaceAll(q.Severity, "_", " "), visible(where), visible(q.Message))
+	}
+}
+
+// number prints a measured value, or a dash for what is absent.
+func number(v *float64, digits int) string {
+	if v == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.*f", digits, *v)
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cvs/collect/artifact"
+	"cvs/warehouse"
+)
+
+type loadOptions struct {
+	store storeOptions
+	wait  time.Duration
+	sets  []string
+}
+
+func (o *loadOptions) addFlags(f *pflag.FlagSet) {
+	o.store.addFlags(f)
+	f.DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait for another process that holds the warehouse")
+	f.StringArrayVar(&o.sets, "set", nil, "state a fact a loose file lacks, e.g. started_at=2026-09-01T10:00:00Z, gpu_arch=mi325x, tp=8, isl=1024, osl=1024")
+}
+
+func newLoad(e *env) *cobra.Command {
+	var o loadOptions
+	cmd := &cobra.Command{
+		Use:   "load [flags] PATH…",
+		Short: "Load run directories, folders of them, or loose result files into the warehouse",
+		Long: `Loads what each PATH holds: a run directory, a folder of run directories, a
+folder of results with its config, or one loose benchmark result. Files are
+recognised by content. Loading twice changes nothing; a run that gained results
+replaces its older state; a run whose stored bytes changed is a conflict.
+` + exitHelp,
+		Args: needArgs("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runLoad(cmd.Context(), e, o, args) },
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// needArgs asks for at least one argument and says which.
+func needArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return badInput("%s: %s is missing; see '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
+	facts, err := parseSets(o.sets)
+	if err != nil {
+		return err
+	}
+	var found []loadedRun
+	for _, p := range paths {
+		runs, err := runsAt(e, p)
+		if err != nil {
+			return err
+		}
+		found = append(found, runs...)
+	}
+	if len(found) == 0 {
+		return badData("nothing to load in %v", paths)
+	}
+	db, err := openStore(ctx, o.store.path(e), warehouse.Options{Wait: o.wait})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	var errs []error
+	counts := map[string]int{}
+	for _, f := range found {
+		var skipped *skippedError
+		switch {
+		case errors.As(f.err, &skipped):
+			counts["skipped"]++
+			fmt.Fprintf(e.stdout, "skipped    %s\n", visible(skipped.Error()))
+			continue
+		case f.err != nil:
+			counts["failed"]++
+			errs = append(errs, f.err)
+			continue
+		}
+		if err := facts.apply(f.run); err != nil {
+			return err
+		}
+		res, err := db.Load(ctx, f.run)
+		if err != nil {
+			counts["failed"]++
+			errs = append(errs, err)
+			var conflict *warehouse.ConflictError
+			if errors.As(err, &conflict) {
+				continue
+			}
+			break
+		}
+		for _, r := range res {
+			counts[string(r.Outcome)]++
+			fmt.Fprintf(e.stdout, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(f.path))
+		}
+		if broken := brokenResults(f.run); broken != nil {
+			errs = append(errs, broken)
+		}
+	}
+	fmt.Fprintf(e.stdout, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
+		counts[string(warehouse.Loaded)], counts[string(warehouse.Unchanged)], counts[string(warehouse.Replaced)], counts["skipped"], counts["failed"], o.store.path(e))
+	return errors.Join(errs...)
+}
+
+// brokenResults reports the files of a loaded run that could not be read.
+func brokenResults(r *artifact.Run) error {
+	var errs []error
+	for _, p := range r.Problems {
+		errs = append(errs, badData("%s: %s", p.Path, p.Msg))
+	}
+	return errors.Join(errs...)
+}
+
+// openStore opens the warehouse and maps what can go wrong to exit 5.
+func openStore(ctx context.Context, path string, o warehouse.Options) (*warehouse.DB, error) {
+	db, err := warehouse.Open(ctx, path, o)
+	if err == nil {
+		return db, nil
+	}
+	var locked *warehouse.LockedError
+	if errors.As(err, &locked) || errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	return nil, badStore(err)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cvs/collect/plan"
+	"cvs/warehouse"
+)
+
+// defaultWait is how long a reader waits for a writer of the warehouse.
+const defaultWait = 30 * time.Second
+
+// findRun resolves "latest", a full run id, or a prefix that only one run has.
+func findRun(ctx context.Context, db *warehouse.DB, want string) (string, error) {
+	runs, err := db.Runs(ctx)
+	if err != nil {
+		return "", badStore(err)
+	}
+	if len(runs) == 0 {
+		return "", badData("the warehouse holds no run; load one with: cvs load cvs_runs/")
+	}
+	if want == "latest" {
+		return runs[0].RunID, nil
+	}
+	var ids, hits []string
+	for _, r := range runs {
+		if r.RunID == want {
+			return want, nil
+		}
+		if strings.HasPrefix(r.RunID, want) {
+			hits = append(hits, r.RunID)
+		}
+		ids = append(ids, r.RunID)
+	}
+	switch len(hits) {
+	case 1:
+		return hits[0], nil
+	case 0:
+		return "", badInput("no run %q in the warehouse; the nearest is %s (see: cvs runs)", want, plan.Nearest(want, ids))
+	}
+	return "", badInput("run %q is ambiguous: %s", want, strings.Join(hits, ", "))
+}
+
+type runsOptions struct {
+	store  storeOptions
+	format string
+}
+
+func newRuns(e *env) *cobra.Command {
+	var o runsOptions
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "List the runs of the warehouse, newest first",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runRuns(cmd.Context(), e, o) },
+	}
+	o.store.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.format, "format", "table", "output `format`: table, csv, json or jsonl")
+	return cmd
+}
+
+func runRuns(ctx context.Context, e *env, o runsOptions) error {
+	write, ok := rowWriters[o.format]
+	if !ok {
+		return badInput("--format %s: want table, csv, json or jsonl", o.format)
+	}
+	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.Ask(ctx, `SELECT r.run_id, r.started_at, r.model, r.gpu_arch, r.driver, s.verdict, s.incomplete, r.simulated, s.reason
+		FROM runs r JOIN run_status s USING (run_id) ORDER BY r.started_at DESC NULLS LAST, r.run_id DESC`)
+	if err != nil {
+		return badStore(fmt.Errorf("list runs: %w", err))
+	}
+	defer rows.Close()
+	return write(e.stdout, rows)
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cvs/collect/artifact"
+	"cvs/collect/plan"
+	"cvs/collect/strictjson"
+	"cvs/warehouse"
+)
+
+// inputOptions name the three input files; several commands share them.
+type inputOptions struct {
+	config, cluster, profile string
+}
+
+func (o *inputOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.config, "config_file", "", "sweep config, JSON `file`")
+	f.StringVar(&o.cluster, "cluster_file", "", "cluster, JSON `file`")
+	f.StringVar(&o.profile, "config_profile", "", "profile of the config (default: CVS_CONFIG_PROFILE, the file's default_profile, then perf)")
+}
+
+// profileGiven reports a --config_profile that was written but is empty, which
+// is a mistake and not the same as leaving it out.
+func emptyProfile(cmd *cobra.Command, o inputOptions) error {
+	if f := cmd.Flags().Lookup("config_profile"); f != nil && f.Changed && strings.TrimSpace(o.profile) == "" {
+		return badInput("--config_profile is empty; leave it out for the default profile, or name one")
+	}
+	return nil
+}
+
+// load reads the input files; every problem of all of them is in the error.
+func (o *inputOptions) load(e *env) (*plan.Plan, error) {
+	if o.config == "" {
+		return nil, badInput("--config_file is required")
+	}
+	return plan.Load(plan.Options{
+		ConfigFile: o.config, ClusterFile: o.cluster, Profile: o.profile,
+		EnvProfile: e.getenv("CVS_CONFIG_PROFILE"), OSUser: e.osUser(),
+	})
+}
+
+// runOfPlan is the run directory's view of a plan: what was asked for.
+func runOfPlan(p *plan.Plan) *artifact.Run {
+	hosts := make([]string, 0, len(p.Cluster.Nodes))
+	for _, n := range p.Cluster.Nodes {
+		hosts = append(hosts, n.Addr)
+	}
+	r := &artifact.Run{
+		Meta: artifact.Meta{
+			FormatVersion: artifact.FormatVersion,
+			Suite:         p.Suite, Profile: p.Profile,
+			Status:      artifact.Done,
+			ToolVersion: toolVersion(),
+			Identity: artifact.Identity{
+				Model: p.Model.ID, Precision: p.Model.Precision, GPUArch: p.GPUArch,
+				Driver: string(p.Params.Driver), TP: p.Params.TP, PP: p.Params.PP, DP: p.Params.DP, NNodes: p.Params.NNodes,
+				Image: p.Container.Image, Hosts: hosts, ScalingBaseline: p.Params.ScalingBaseline,
+			},
+			Enforce: p.Enforce, EnforceOrigin: p.EnforceOrigin,
+		},
+		Thresholds: artifact.Thresholds{Specs: p.Thresholds},
+		Config:     p.Resolved,
+	}
+	for _, s := range []struct {
+		kind string
+		src  plan.Source
+	}{{"config", p.Config}, {"thresholds", p.Threshold}, {"cluster", p.ClusterSrc}} {
+		if s.src.Path != "" {
+			r.Meta.Inputs = append(r.Meta.Inputs, artifact.Input{Kind: s.kind, Path: s.src.Path, SHA256: s.src.SHA256, Bytes: int64(len(s.src.Bytes))})
+		}
+	}
+	for _, c := range p.Cells {
+		r.Expected.Cells = append(r.Expected.Cells, artifact.ExpectedCell{
+			Key: c.Key, ID: c.ID, Combo: c.Combo, ISL: c.ISL, OSL: c.OSL, Concurrency: c.Concurrency,
+			NumPrompts: p.Params.NumPrompts, Repeats: 1,
+		})
+	}
+	for _, t := range p.Accuracy {
+		r.Expected.Tasks = append(r.Expected.Tasks, artifact.ExpectedTask{Kind: "accuracy", ID: t.ID})
+	}
+	for _, w := range p.Warnings {
+		r.Meta.Warnings = append(r.Meta.Warnings, w.String())
+	}
+	return r
+}
+
+// foreignMeta is the run.json of a folder that cvs did not write: a few facts
+// around results that somebody collected by hand (cases/CONTRACT.md).
+type foreignMeta struct {
+	runID, gpuArch, detectedGPU, detectedGFX, host, image, notes string
+	startedAt                                                    *time.Time
+}
+
+func readForeignMeta(path string) (*foreignMeta, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &foreignMeta{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := strictjson.Parse(data, strictjson.Options{MaxBytes: 16 << 20})
+	if err != nil {
+		return nil, badData("%s: %v", path, err)
+	}
+	text := func(key string) string {
+		if m := v.Get(key); m != nil && m.Kind == strictjson.String {
+			return m.Text
+		}
+		return ""
+	}
+	m := &foreignMeta{
+		runID: text("run_id"), gpuArch: text("gpu_arch"), detectedGPU: text("detected_gpu"), detectedGFX: text("detected_gfx"),
+		host: text("host"), image: text("image"), notes: text("notes"),
+	}
+	if s := text("started_at"); s != "" {
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			return nil, badData("%s: started_at: want an RFC 3339 time with an offset, found %q", path, s)
+		}
+		m.startedAt = &t
+	}
+	return m, nil
+}
+
+// runFromResults joins a plan with a folder of results: what evaluate judges.
+func runFromResults(p *plan.Plan, dir string) (*artifact.Run, error) {
+	r := runOfPlan(p)
+	r.Dir = dir
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return nil, badInput("--results %s: want a folder that holds results/", dir)
+	}
+	var err error
+	if r.Results, r.Accuracy, r.Problems, err = warehouse.ResultsLayout(dir); err != nil {
+		return nil, badData("read results in %s: %v", dir, err)
+	}
+	m, err := readForeignMeta(filepath.Join(dir, "run.json"))
+	if err != nil {
+		return nil, err
+	}
+	r.Meta.RunID = m.runID
+	if r.Meta.RunID == "" {
+		r.Meta.RunID = "evaluated"
+	}
+	r.Meta.StartedAt, r.Meta.EndedAt = m.startedAt, nil
+	r.Notes = m.notes
+	r.Meta.Identity.GPUSeen = strings.TrimSpace(strings.Join(nonEmpty(m.detectedGPU, m.detectedGFX), " "))
+	if m.image != "" {
+		r.Meta.Identity.Image = m.image
+	}
+	if m.host != "" {
+		r.Meta.Identity.Hosts = []string{m.host}
+		for i := range r.Results {
+			if r.Results[i].Host == "" {
+				r.Results[i].Host = m.host
+			}
+		}
+	}
+	return r, nil
+}
+
+func nonEmpty(s ...string) []string {
+	var out []string
+	for _, x := range s {
+		if x != "" {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// loadedRun is one thing that a path held.
+type loadedRun struct {
+	path string
+	run  *artifact.Run
+	err  error
+}
+
+var configName = regexp.MustCompile(`_atom_.*\.json$`)
+
+// foreignInputs finds the config and cluster file of a folder in the layout of
+// results collected by hand; ok is false if it is no such folder.
+func foreignInputs(dir string) (o inputOptions, ok bool) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return o, false
+	}
+	hasResults := false
+	var configs []string
+	for _, d := range entries {
+		name := d.Name()
+		switch {
+		case d.IsDir() && (name == "results" || name == "accuracy"):
+			hasResults = true
+		case !d.IsDir() && configName.MatchString(name) && !strings.HasSuffix(name, "threshold.json"):
+			configs = append(configs, filepath.Join(dir, name))
+		case name == "cluster.json":
+			o.cluster = filepath.Join(dir, name)
+		}
+	}
+	if len(configs) != 1 || !hasResults {
+		return o, false
+	}
+	o.config = configs[0]
+	return o, true
+}
+
+// runsAt finds the runs a path holds: a run directory, a folder of them, a
+// folder of results with its config, or a loose result file. Files of a folder
+// that are none of these come back with an error each.
+func runsAt(e *env, path string) ([]loadedRun, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, badInput("%v", err)
+	}
+	if !st.IsDir() {
+		r, err := looseRun(path)
+		return []loadedRun{{path, r, err}}, nil
+	}
+	if artifact.IsRunDir(path) {
+		r, err := artifact.Read(path)
+		return []loadedRun{{path, r, err}}, nil
+	}
+	if o, ok := foreignInputs(path); ok {
+		r, err := foreignRun(e, o, path)
+		return []loadedRun{{path, r, err}}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
+	var out []loadedRun
+	for _, d := range entries {
+		sub := filepath.Join(path, d.Name())
+		switch {
+		case d.Type()&fs.ModeSymlink != 0:
+			out = append(out, loadedRun{sub, nil, &skippedError{sub, "a link; links are not followed"}})
+		case d.IsDir():
+			more, err := runsAt(e, sub)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		case d.Type().IsRegular():
+			r, err := looseRun(sub)
+			if err != nil {
+				err = &skippedError{sub, err.Error()}
+			}
+			out = append(out, loadedRun{sub, r, err})
+		}
+	}
+	return out, nil
+}
+
+// A skippedError is a file in a folder that is nothing cvs knows (decision 31):
+// listed, not fatal.
+type skippedError struct{ path, why string }
+
+func (e *skippedError) Error() string { return e.path + ": " + e.why }
+
+func foreignRun(e *env, o inputOptions, dir string) (*artifact.Run, error) {
+	p, err := o.load(e)
+	if err != nil {
+		return nil, err
+	}
+	r, err := runFromResults(p, dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.Meta.RunID == "evaluated" {
+		return nil, badData("%s: run.json with a run_id is needed to store these results", dir)
+	}
+	return r, nil
+}
+
+// looseRun wraps a result file that stands alone: run id from its hash, time
+// from its content where it states one (decision 31).
+func looseRun(path string) (*artifact.Run, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	r, err := warehouse.Loose(path, data)
+	if err != nil {
+		return nil, badData("%s: %v", path, err)
+	}
+	return r, nil
+}
+
+// workspace is where runs and the warehouse lie (decision 38).
+func workspace(e *env, flag string) string {
+	if flag != "" {
+		return flag
+	}
+	if w := e.getenv("CVS_WORKSPACE"); w != "" {
+		return w
+	}
+	return "."
+}
+
+// storeOptions say which warehouse a command uses.
+type storeOptions struct{ warehouse, workspace string }
+
+func (o *storeOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.warehouse, "warehouse", "", "DuckDB `file` (default: CVS_WAREHOUSE, else cvs.duckdb in the workspace)")
+	f.StringVar(&o.workspace, "workspace", "", "`folder` for runs and warehouse (default: CVS_WORKSPACE, else the working directory)")
+}
+
+func (o *storeOptions) path(e *env) string {
+	if o.warehouse != "" {
+		return o.warehouse
+	}
+	if w := e.getenv("CVS_WAREHOUSE"); w != "" {
+		return w
+	}
+	return filepath.Join(workspace(e, o.workspace), "cvs.duckdb")
+}
+
+// printJSON writes v indented, as every --format json does.
+func printJSON(e *env, v any) error {
+	enc := json.NewEncoder(e.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

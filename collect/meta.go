@@ -1,0 +1,186 @@
+package collect
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"cvs/collect/artifact"
+	"cvs/collect/driver"
+	"cvs/collect/plan"
+)
+
+// NewMeta is run.json as far as a plan says it. Run id, tool version, launcher
+// and command line are the caller's.
+func NewMeta(p *plan.Plan) artifact.Meta {
+	m := artifact.Meta{
+		Suite: p.Suite, Profile: p.Profile, Enforce: p.Enforce, EnforceOrigin: p.EnforceOrigin,
+		Identity: artifact.Identity{
+			Model: p.Model.ID, Precision: p.Model.Precision, GPUArch: p.GPUArch,
+			Driver: string(p.Params.Driver), TP: p.Params.TP, PP: p.Params.PP, DP: p.Params.DP,
+			NNodes: p.Params.NNodes, Image: p.Container.Image, ScalingBaseline: p.Params.ScalingBaseline,
+		},
+	}
+	for _, n := range p.Cluster.Nodes {
+		m.Identity.Hosts = append(m.Identity.Hosts, n.Addr)
+	}
+	labels := map[string]string{}
+	for k, v := range map[string]string{"upstream_run_url": p.RunCard.UpstreamRunURL,
+		"atom_image_pin": p.RunCard.ATOMImagePin, "notes": p.RunCard.Notes} {
+		if v != "" {
+			labels[k] = v
+		}
+	}
+	if len(labels) > 0 {
+		m.Labels = labels
+	}
+	for _, w := range p.Warnings {
+		m.Warnings = append(m.Warnings, problemText(w))
+	}
+	if d, err := driver.For(p.Params.Driver); err == nil {
+		m.Warnings = append(m.Warnings, d.Notes(p)...)
+	}
+	return m
+}
+
+func problemText(w plan.Problem) string {
+	var b strings.Builder
+	if w.File != "" {
+		b.WriteString(w.File)
+		if w.Line > 0 {
+			fmt.Fprintf(&b, ":%d:%d", w.Line, w.Column)
+		}
+		b.WriteString(": ")
+	}
+	if w.Path != "" {
+		b.WriteString(w.Path + ": ")
+	}
+	b.WriteString(w.Msg)
+	if w.Hint != "" {
+		b.WriteString(" (" + w.Hint + ")")
+	}
+	return b.String()
+}
+
+// notCarriedOut is said of every planned check that this version cannot do.
+const notCarriedOut = "not carried out by this version"
+
+// Expected lists everything that a plan asks for, in order. Checks that are not
+// carried out stand in it with their reason, so that the run is incomplete.
+func Expected(p *plan.Plan, repeats int) artifact.Expected {
+	var e artifact.Expected
+	for _, c := range p.Cells {
+		e.Cells = append(e.Cells, expectedCell(p, c, repeats))
+	}
+	task := func(kind, id string) {
+		e.Tasks = append(e.Tasks, artifact.ExpectedTask{Kind: kind, ID: id, Status: artifact.NotRun, Reason: notCarriedOut})
+	}
+	if p.Functional.APISmoke {
+		task("functional", "api_smoke")
+	}
+	if p.Functional.HealthCheck {
+		task("functional", "health_check")
+	}
+	for _, a := range p.Accuracy {
+		task("accuracy", a.ID)
+	}
+	for _, l := range p.LongContext {
+		task("long_context_accuracy", l.ID)
+	}
+	if p.MTP.Requested {
+		task("mtp_quality", "mtp_quality")
+	}
+	if p.Quant.Enabled {
+		task("quant_parity", "quant_parity")
+	}
+	if p.Platform.DmesgScan {
+		task("platform", "dmesg_scan")
+	}
+	if p.Platform.GPUMetricsPoll {
+		task("platform", "gpu_metrics_poll")
+	}
+	return e
+}
+
+// supported refuses what this version cannot carry out.
+func supported(p *plan.Plan) error {
+	if p.Params.NNodes > 1 {
+		return fmt.Errorf("%w: multinode execution is not available in this version (params.nnodes is %d)", ErrRun, p.Params.NNodes)
+	}
+	if len(p.Cluster.Nodes) != 1 {
+		return fmt.Errorf("%w: params.nnodes is 1, but the cluster file names %d nodes", ErrInput, len(p.Cluster.Nodes))
+	}
+	return nil
+}
+
+// Check says whether a run may start at all, without touching a node or the
+// store. Its errors are ErrRun or ErrInput.
+func (r *Runner) Check() error {
+	if err := supported(r.Plan); err != nil {
+		return err
+	}
+	_, err := r.hfToken()
+	return err
+}
+
+// hfToken reads the Hugging Face token; "" when none is configured or wanted.
+func (r *Runner) hfToken() (string, error) {
+	file := r.Plan.Paths.HFTokenFile
+	if file == "" || r.Options.NoHFToken {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%w: paths.hf_token_file: %w (--no-hf-token runs without a token)", ErrInput, err)
+	}
+	token := strings.TrimSpace(string(b))
+	switch {
+	case token == "":
+		return "", fmt.Errorf("%w: paths.hf_token_file %s is empty (--no-hf-token runs without a token)", ErrInput, file)
+	case len(token) > 4096 || strings.ContainsAny(token, "\n\r\x00"):
+		return "", fmt.Errorf("%w: paths.hf_token_file %s does not hold one token", ErrInput, file)
+	}
+	return token, nil
+}
+
+var passwordKey = regexp.MustCompile(`("password"\s*:\s*)"(?:[^"\\]|\\.)*"`)
+
+// writePlan stores what was asked for. Secrets are taken out of the copies.
+func (x *run) writePlan() error {
+	p, st := x.p, x.r.Store
+	for _, in := range []struct {
+		kind string
+		src  plan.Source
+	}{{"config", p.Config}, {"thresholds", p.Threshold}, {"cluster", p.ClusterSrc}} {
+		if in.src.Path == "" {
+			continue
+		}
+		data := x.cmds.hide.json(string(in.src.Bytes))
+		data = passwordKey.ReplaceAllString(data, `${1}"`+redacted+`"`)
+		if err := st.AddInput(in.kind, in.src.Path, []byte(data)); err != nil {
+			return err
+		}
+	}
+	if len(p.Resolved) > 0 {
+		if err := st.WriteConfig(json.RawMessage(x.cmds.hide.json(string(p.Resolved)))); err != nil {
+			return err
+		}
+	}
+	if err := st.WriteThresholds(artifact.Thresholds{Specs: p.Thresholds}); err != nil {
+		return err
+	}
+	return st.WriteExpected(Expected(p, x.repeats()))
+}
+
+// json takes secrets out of JSON text, in whichever way they are escaped there.
+func (r redactor) json(s string) string {
+	for _, v := range r {
+		if b, err := json.Marshal(v); err == nil {
+			s = strings.ReplaceAll(s, string(b[1:len(b)-1]), redacted)
+		}
+		s = strings.ReplaceAll(s, v, redacted)
+	}
+	return s
+}

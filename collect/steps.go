@@ -1,0 +1,383 @@
+package collect
+
+import (
+	"bytes"
+	"path"
+	"strconv"
+	"time"
+
+	"al.essio.dev/pkg/shellescape" // one quoting rule for every command, kept by others
+
+	"cvs/collect/artifact"
+	"cvs/collect/container"
+	"cvs/collect/driver"
+	"cvs/collect/plan"
+)
+
+// A Step is one remote command of a run, as it would be sent.
+type Step struct {
+	Stage     string   `json:"stage"`
+	Host      string   `json:"host"`
+	Container string   `json:"container"` // "" for a command on the host
+	Argv      []string `json:"argv"`      // of the program meant, as it arrives there
+	Stdin     string   `json:"stdin"`     // secrets redacted
+	Env       []string `json:"env"`       // NAME=value added to the environment, secrets redacted
+	Command   string   `json:"command"`   // the single string sent over SSH
+	When      string   `json:"when,omitempty"`
+
+	cmd container.Command
+}
+
+// commands builds every remote command of a run on one node. It is pure.
+type commands struct {
+	p      *plan.Plan
+	drv    driver.Driver
+	docker container.Docker
+	id     container.Identity
+	host   string
+	token  string // HF token, "" for none
+	hide   redactor
+}
+
+// Limits of commands that are not docker's. Preparing and stopping touch file
+// systems that may be slow; a fetch has the whole artefact to move.
+const (
+	probeTimeout = 30 * time.Second
+	fileTimeout  = 2 * time.Minute
+	fetchTimeout = 15 * time.Minute
+	logTail      = 64 << 10 // bytes of each log that are kept per cell
+)
+
+// dryRunID stands for the run id in a dry run, which has none.
+const dryRunID = "dry-run"
+
+func newCommands(p *plan.Plan, id container.Identity, token string) (*commands, error) {
+	d, err := driver.For(p.Params.Driver)
+	if err != nil {
+		return nil, err
+	}
+	values := []string{token, p.Cluster.Password}
+	for _, list := range [][]plan.EnvVar{p.Server.Env, p.Container.Env, p.Container.Runtime.Env, p.Cluster.EnvVars} {
+		for _, e := range list {
+			if container.Secret(e.Name) {
+				values = append(values, e.Value)
+			}
+		}
+	}
+	host := ""
+	if len(p.Cluster.Nodes) > 0 {
+		host = p.Cluster.Nodes[0].Addr
+	}
+	return &commands{p: p, drv: d, docker: container.Docker{Sudo: true}, id: id, host: host,
+		token: token, hide: newRedactor(values...)}, nil
+}
+
+// onHost makes a step of a command on the host. Argv is what docker or the shell
+// gets, without sudo.
+func (c *commands) onHost(stage string, cmd container.Command) Step {
+	return c.step(stage, "", withoutSudo(cmd.Args), nil, cmd)
+}
+
+// withoutSudo leaves the probe of sudo itself as it is.
+func withoutSudo(args []string) []string {
+	if len(args) > 2 && args[0] == "sudo" && args[1] == "-n" && args[2] != "true" {
+		return args[2:]
+	}
+	return args
+}
+
+// inside makes a step of a command in the container.
+func (c *commands) inside(stage string, stdin []byte, limit time.Duration, args ...string) Step {
+	cmd := container.Command{Args: c.docker.Exec(c.p.Container.Name, stdin != nil, args...), Stdin: stdin, Timeout: limit}
+	return c.step(stage, c.p.Container.Name, args, nil, cmd)
+}
+
+func (c *commands) step(stage, in string, argv []string, env []plan.EnvVar, cmd container.Command) Step {
+	s := Step{Stage: stage, Host: c.host, Container: in, Argv: c.hide.list(argv), Env: []string{},
+		Command: c.hide.text(shellescape.QuoteCommand(cmd.Args)), cmd: cmd}
+	if cmd.Stdin != nil {
+		s.Stdin = redactExports(cmd.Stdin)
+	}
+	for _, e := range env {
+		v := e.Value
+		if container.Secret(e.Name) {
+			v = redacted
+		}
+		s.Env = append(s.Env, e.Name+"="+c.hide.text(v))
+	}
+	return s
+}
+
+// redactExports shows which variables an input sets, and no value: everything
+// that goes by standard input does so because it is secret.
+func redactExports(stdin []byte) string {
+	var b bytes.Buffer
+	for _, line := range bytes.Split(stdin, []byte("\n")) {
+		if name, _, ok := bytes.Cut(line, []byte("=")); ok && bytes.HasPrefix(name, []byte("export ")) {
+			b.Write(name)
+			b.WriteString("=" + redacted + "\n")
+		}
+	}
+	return b.String()
+}
+
+// work is the folder in the container for job states and the environment file.
+func (c *commands) work() string { return "/tmp/cvs-" + c.id.RunID }
+
+func (c *commands) envFile() string { return c.work() + "/env" }
+
+func (c *commands) dir(cell plan.Cell, repeat int) string {
+	return driver.Dir(c.p, c.id.RunID, 0, cell, repeat)
+}
+
+func (c *commands) sudoProbe() Step {
+	return c.onHost("preflight", container.Command{Args: []string{"sudo", "-n", "true"}, Timeout: probeTimeout})
+}
+
+// lock takes the node for one launcher: two runs must not share GPUs or a port.
+// It prints a line when it has the lock and holds it as long as its input is
+// open, so the lock ends with the connection. The file is opened for reading
+// only if it is there, because in a sticky folder the owner of a file may be the
+// only one who may open it for creation.
+func (c *commands) lock() Step {
+	const script = `f=$1; command -v flock >/dev/null || exit 69
+[ -e "$f" ] || (umask 022; : >"$f") 2>/dev/null
+exec 9<"$f" || exit 73
+flock -n 9 || exit 75
+echo locked; exec cat >/dev/null`
+	return c.onHost("preflight", container.Command{Args: []string{"sh", "-c", script, "sh", "/tmp/cvs-node.lock"}})
+}
+
+func (c *commands) inspect(stage string) Step {
+	return c.onHost(stage, c.docker.Inspect(c.p.Container.Name))
+}
+
+func (c *commands) inspectImage() Step {
+	return c.onHost("container", c.docker.InspectImage(c.p.Container.Image))
+}
+
+// obtainImage lists what brings a missing image to the node.
+func (c *commands) obtainImage() []Step {
+	const when = "only if the image is missing"
+	var out []Step
+	if tar := c.p.Container.ImageTar; tar != "" {
+		out = append(out, c.onHost("container", c.docker.Load(tar)))
+	} else {
+		if r := c.p.Container.Runtime.Registry; r != nil {
+			out = append(out, c.onHost("container", c.docker.Login(*r)))
+		}
+		out = append(out, c.onHost("container", c.docker.Pull(c.p.Container.Image)))
+	}
+	for i := range out {
+		out[i].When = when
+	}
+	return out
+}
+
+func (c *commands) devices() []string {
+	return container.WantedDevices(c.p.Container, c.p.Params.NNodes)
+}
+
+func (c *commands) probeDevices() Step {
+	return c.onHost("container", container.ProbeDevices(c.devices()))
+}
+
+func (c *commands) runContainer(devices []string) Step {
+	cmd := c.docker.Run(c.p, c.id, devices)
+	return c.step("container", "", withoutSudo(cmd.Args), append(append([]plan.EnvVar(nil), c.p.Container.Env...), c.p.Container.Runtime.Env...), cmd)
+}
+
+func (c *commands) removeContainer(stage string) Step {
+	return c.onHost(stage, c.docker.Remove(c.p.Container.Name))
+}
+
+func (c *commands) checkModel() Step {
+	return c.inside("model", nil, fileTimeout, "sh", "-c", modelScript, "sh", modelRoot(c.p), isLocalModel(c.p))
+}
+
+// secrets are the variables that go through the environment file: the token
+// first, so that a config's own HF_TOKEN overrides it.
+func (c *commands) secrets(proc driver.Process) []plan.EnvVar {
+	var out []plan.EnvVar
+	if c.token != "" {
+		out = append(out, plan.EnvVar{Name: "HF_TOKEN", Value: c.token})
+	}
+	for _, e := range proc.Env {
+		if container.Secret(e.Name) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// writeEnv puts the secrets into a file that only its owner can read. It is
+// written once a run and removed at teardown.
+func (c *commands) writeEnv(proc driver.Process) Step {
+	const script = `umask 077; mkdir -p -- "$1" && cat >"$1/env.new" && mv -- "$1/env.new" "$1/env"`
+	env := c.secrets(proc)
+	stdin := container.Exports(env)
+	s := c.inside("server_start", stdin, fileTimeout, "sh", "-c", script, "sh", c.work())
+	return s
+}
+
+// prepare makes a cell's folder and sets aside files of those names that are
+// there already: an older result must never be taken for this cell's.
+func (c *commands) prepare(stage, dir string, names ...string) Step {
+	const script = `d=$1; shift; mkdir -p -- "$d" || exit
+for f; do if [ -e "$d/$f" ] || [ -L "$d/$f" ]; then
+n=1; while [ -e "$d/$f.stale-$n" ]; do n=$((n+1)); done
+mv -- "$d/$f" "$d/$f.stale-$n" && echo "$f" || exit; fi; done`
+	return c.inside(stage, nil, fileTimeout, append([]string{"sh", "-c", script, "sh", dir}, names...)...)
+}
+
+func (c *commands) cleanup() (Step, bool) {
+	args := c.drv.Cleanup()
+	if args == nil {
+		return Step{}, false
+	}
+	return c.inside("server_start", nil, fileTimeout, args...), true
+}
+
+// start launches a process as a job. Plain variables are arguments of env, so
+// that they arrive byte for byte and can be read in a dry run; secrets come from
+// the environment file.
+func (c *commands) start(stage, job, log string, proc driver.Process) Step {
+	argv := proc.Args
+	for _, v := range proc.PrependPath {
+		// Only the folder, a constant of the driver, is part of the script.
+		script := v.Name + `=` + shellescape.Quote(v.Value) + `${` + v.Name + `:+:$` + v.Name + `}; export ` + v.Name + `; exec "$@"`
+		argv = append([]string{"sh", "-c", script, "sh"}, argv...)
+	}
+	var plain []string
+	for _, e := range proc.Env {
+		if !container.Secret(e.Name) {
+			plain = append(plain, e.Name+"="+e.Value)
+		}
+	}
+	if len(plain) > 0 {
+		argv = append(append([]string{"env"}, plain...), argv...)
+	}
+	args := jobStartArgs(job, log, c.envFile(), argv...)
+	cmd := container.Command{Args: c.docker.Exec(c.p.Container.Name, false, args...), Timeout: probeTimeout}
+	env := c.secrets(proc)
+	for _, e := range proc.Env {
+		if !container.Secret(e.Name) {
+			env = append(env, e)
+		}
+	}
+	return c.step(stage, c.p.Container.Name, proc.Args, env, cmd)
+}
+
+func (c *commands) serverJob(session int) string {
+	return c.work() + "/server-" + strconv.Itoa(session)
+}
+
+func (c *commands) clientJob(cell plan.Cell, repeat int) string {
+	return c.work() + "/client-" + strconv.Itoa(cell.Ordinal) + "-" + strconv.Itoa(repeat)
+}
+
+func (c *commands) server() (driver.Process, error) {
+	return c.drv.Server(c.p, driver.Rank{MasterAddr: c.p.Params.MasterAddr})
+}
+
+func (c *commands) startServer(proc driver.Process, session int, dir string) Step {
+	return c.start("server_start", c.serverJob(session), path.Join(dir, c.drv.ServerLog()), proc)
+}
+
+func (c *commands) startClient(cell plan.Cell, repeat int) Step {
+	dir := c.dir(cell, repeat)
+	return c.start("cell", c.clientJob(cell, repeat), path.Join(dir, clientLog), c.drv.Client(c.p, cell, dir))
+}
+
+// clientLog is the client's log in a cell's folder, for every driver.
+const clientLog = "client.log"
+
+// wait blocks until a job ends. Its limit is the caller's.
+func (c *commands) wait(stage, job string) Step { return c.inside(stage, nil, 0, jobWaitArgs(job)...) }
+
+func (c *commands) stop(stage, job string, grace time.Duration) Step {
+	return c.inside(stage, nil, 2*grace+probeTimeout, jobStopArgs(job, grace)...)
+}
+
+func (c *commands) fetch(file string) Step {
+	return c.inside("cell", nil, fetchTimeout, "cat", "--", file)
+}
+
+func (c *commands) tail(stage, file string) Step {
+	return c.inside(stage, nil, fileTimeout, "tail", "-c", strconv.Itoa(logTail), "--", file)
+}
+
+func (c *commands) removeWork() Step {
+	return c.inside("teardown", nil, fileTimeout, "rm", "-rf", "--", c.work())
+}
+
+// Commands lists every remote command that a run of the plan sends when nothing
+// goes wrong, in order, without any connection. Requests through the tunnel
+// (readiness) are no commands and not listed. Sudo is taken for granted and
+// every wanted device for present.
+func Commands(p *plan.Plan) ([]Step, error) {
+	if err := supported(p); err != nil {
+		return nil, err
+	}
+	c, err := newCommands(p, container.Identity{RunID: dryRunID, Owner: "user@launcher"}, "")
+	if err != nil {
+		return nil, err
+	}
+	if p.Paths.HFTokenFile != "" {
+		c.token = redacted
+	}
+	proc, err := c.server()
+	if err != nil {
+		return nil, err
+	}
+	out := []Step{c.sudoProbe(), c.lock(), c.inspect("container"), c.inspectImage()}
+	if p.Container.Lifetime != plan.NoLaunch {
+		out = append(out, c.obtainImage()...)
+		out = append(out, c.probeDevices(), c.runContainer(c.devices()), c.inspect("container"))
+	}
+	if p.Paths.ModelsDir != "" || isLocalModel(p) != "" {
+		out = append(out, c.checkModel())
+	}
+	out = append(out, c.writeEnv(proc))
+	session := 0
+	for i, cell := range p.Cells {
+		dir := c.dir(cell, 1)
+		if i == 0 || !p.Params.ReuseServer {
+			if session > 0 {
+				out = append(out, c.stop("server_stop", c.serverJob(session), defaultGrace))
+			}
+			session++
+			out = append(out, c.prepare("server_start", dir, c.drv.ServerLog()))
+			if s, ok := c.cleanup(); ok {
+				out = append(out, s)
+			}
+			out = append(out, c.startServer(proc, session, dir), c.wait("server_start", c.serverJob(session)))
+		}
+		out = append(out,
+			c.prepare("cell", dir, c.drv.Artefact(p), clientLog),
+			c.startClient(cell, 1),
+			c.wait("cell", c.clientJob(cell, 1)),
+			c.fetch(path.Join(dir, c.drv.Artefact(p))),
+			c.tail("cell", path.Join(dir, clientLog)),
+			c.tail("cell", path.Join(c.dir(firstOf(p, i), 1), c.drv.ServerLog())))
+	}
+	out = append(out, c.stop("teardown", c.serverJob(session), defaultGrace), c.removeWork())
+	if p.Container.Lifetime == plan.PerRun {
+		out = append(out, c.inspect("teardown"), c.removeContainer("teardown"), c.inspect("teardown"))
+	}
+	return out, nil
+}
+
+// firstOf is the cell in whose folder the server of cell i logs.
+func firstOf(p *plan.Plan, i int) plan.Cell {
+	if p.Params.ReuseServer {
+		i = 0
+	}
+	return p.Cells[i]
+}
+
+// expectedCell is a planned cell as the run directory lists it.
+func expectedCell(p *plan.Plan, c plan.Cell, repeats int) artifact.ExpectedCell {
+	return artifact.ExpectedCell{Key: c.Key, ID: c.ID, Combo: c.Combo, ISL: c.ISL, OSL: c.OSL,
+		Concurrency: c.Concurrency, NumPrompts: p.Params.NumPrompts, Repeats: repeats}
+}

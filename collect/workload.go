@@ -1,0 +1,84 @@
+package collect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"cvs/collect/artifact"
+	"cvs/collect/strictjson"
+)
+
+// simulatedGPU is what the lab's client reports as its GPU.
+const simulatedGPU = "lab-sim"
+
+// understand checks that a result is whole and notes what it says about the
+// workload and the machine. It judges no metric.
+func (x *run) understand(data []byte, rec *artifact.Record) error {
+	doc := bytes.TrimSpace(data)
+	if len(doc) == 0 {
+		return errors.New("the file is empty")
+	}
+	if i := bytes.LastIndexByte(doc, '\n'); i >= 0 && x.cmds.drv.Format() == "sglang_bench_serving" {
+		doc = doc[i+1:] // one object a line, appended; the last is this run's
+	}
+	v, _, err := strictjson.Parse(doc, strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: 1000})
+	if err != nil {
+		return err
+	}
+	if v.Kind != strictjson.Object {
+		return fmt.Errorf("expected a JSON object, found a %v", v.Kind)
+	}
+	rec.Workload = workload(v)
+	if failed := number(v.Get("failed")); failed != nil && *failed > float64(x.p.Params.MaxFailedRequests) {
+		// The gates on failed and success_rate decide; this only makes it visible.
+		if err := x.warn("cell", "%s: %g requests failed, more than params.bench_max_failed_requests (%d)", rec.CellID, *failed, x.p.Params.MaxFailedRequests); err != nil {
+			return err
+		}
+	}
+	gpu := v.Get("gpu_name")
+	if gpu == nil || gpu.Kind != strictjson.String || gpu.Text == "" {
+		return nil
+	}
+	if m := x.r.Store.Meta(); m.Identity.GPUSeen != "" {
+		return nil
+	}
+	if err := x.r.Store.UpdateMeta(func(m *artifact.Meta) {
+		m.Identity.GPUSeen = clip(gpu.Text, 200)
+		m.Simulated = m.Simulated || gpu.Text == simulatedGPU
+	}); err != nil {
+		return &storeError{err}
+	}
+	return nil
+}
+
+// workload is the mean length of the completed requests; nil where the result
+// does not say.
+func workload(v *strictjson.Value) *artifact.Workload {
+	completed := number(v.Get("completed"))
+	if completed == nil || *completed <= 0 {
+		return nil
+	}
+	mean := func(key string) *float64 {
+		total := number(v.Get(key))
+		if total == nil {
+			return nil
+		}
+		m := *total / *completed
+		return &m
+	}
+	w := artifact.Workload{MeanInputLen: mean("total_input_tokens"), MeanOutputLen: mean("total_output_tokens")}
+	if w.MeanInputLen == nil && w.MeanOutputLen == nil {
+		return nil
+	}
+	return &w
+}
+
+// number is a finite number, or nil: what is written here becomes JSON again.
+func number(v *strictjson.Value) *float64 {
+	f, err := v.Float()
+	if err != nil || f != f || f > 1e300 || f < -1e300 {
+		return nil
+	}
+	return &f
+}

@@ -1,0 +1,84 @@
+package render
+
+import (
+	"strconv"
+	"strings"
+
+	"cvs/warehouse"
+)
+
+// checkGates are the specs on accuracy and other tasks in the shape of gates,
+// so that they are counted and ranked with them; the task stands for the cell.
+func checkGates(checks []warehouse.CheckGateRow) []warehouse.GateRow {
+	var out []warehouse.GateRow
+	for _, c := range checks {
+		if c.Metric == "" {
+			continue
+		}
+		out = append(out, warehouse.GateRow{
+			CellID: c.Scope + " " + c.Target, Tier: c.Scope, Metric: c.Metric, Kind: c.Kind, Wanted: c.Wanted, TolerancePct: c.TolerancePct,
+			Reference: c.Reference, Got: c.Got, GotText: c.GotText, Bound: c.Bound, State: c.State, WouldFail: c.WouldFail, Reason: c.Reason,
+			MarginPct: c.MarginPct, File: c.File, Line: c.Line,
+		})
+	}
+	return out
+}
+
+// checks are the gates of everything that is not a cell.
+func (b *builder) checks() *Section {
+	rows := checkGates(b.d.Checks)
+	if len(rows) == 0 {
+		return nil
+	}
+	s := &Section{ID: "checks", Title: "Accuracy and other checks", Count: strconv.Itoa(len(rows)), Queries: b.sql("SELECT * FROM check_gates WHERE run_id = %s"),
+		Intro: "Gates on what is not a sweep cell. They count for the verdict like any other."}
+	t := &Table{ID: "checks-table", Caption: "Gates of accuracy and other checks", Tall: true, Tools: true,
+		Head: append(gateHead(), Column{Text: "Task"}, Column{Text: "Threshold"}, Column{Text: "Reason"})}
+	for _, g := range rows {
+		t.Rows = append(t.Rows, Row{Mark: gateMark(g), Cells: append(gateCells(g), Cell{Text: text(g.CellID)}, thresholdCell(g, false), Cell{Text: text(g.Reason), Class: "w"})})
+	}
+	s.Tables = []*Table{t}
+	return s
+}
+
+// accuracy is what lm-eval measured, judged or not.
+func (b *builder) accuracy() *Section {
+	if len(b.d.Accuracy) == 0 && b.d.Problems["accuracy"] == "" {
+		return nil
+	}
+	s := &Section{ID: "accuracy", Title: "Accuracy", Count: strconv.Itoa(len(b.d.Accuracy)), Queries: b.sql("SELECT * FROM accuracy WHERE run_id = %s"),
+		Intro: "Everything lm-eval reported, as it reported it: nothing is scaled between fractions and per cent."}
+	t := &Table{ID: "accuracy-table", Caption: "Accuracy", Tall: true, Tools: true, Head: []Column{{Text: "Task"}, {Text: "Metric"}, {Text: "Value", Class: "n"}, {Text: "Standard error", Class: "n"}, {Text: "File"}}}
+	for _, a := range b.d.Accuracy {
+		v := metricValue(warehouse.MetricRow{Value: a.Value, Text: a.Text}, false)
+		stderr := metricValue(warehouse.MetricRow{Value: a.StdErr}, false)
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(a.TaskID)}, {Text: text(a.Metric), Class: "id"}, v, stderr, {Text: text(a.Path), Class: "id"}}})
+	}
+	if t.Rows != nil {
+		s.Tables = []*Table{t}
+	}
+	return s
+}
+
+// tasks lists what was planned beside the cells and left no result.
+func (b *builder) tasks() *Section {
+	t := &Table{Caption: "Tasks without a result", Head: []Column{{Text: "Status"}, {Text: "Kind"}, {Text: "Task"}, {Text: "Reason"}}}
+	seen := map[string]bool{}
+	for _, k := range b.d.Checks {
+		notRun := k.Metric == "" && k.State == warehouse.Skipped
+		if !notRun && k.State != warehouse.Error || seen[k.Scope+"\x00"+k.Target] {
+			continue
+		}
+		seen[k.Scope+"\x00"+k.Target] = true
+		m := mark(k.State)
+		if notRun {
+			m = Mark{Class: "incomplete", Word: "not run"}
+		}
+		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: strings.ReplaceAll(text(k.Scope), "_", " ")}, {Text: text(k.Target)}, {Text: orDash(text(k.Reason)), Class: "w"}}})
+	}
+	if t.Rows == nil {
+		return nil
+	}
+	return &Section{ID: "tasks", Title: "Tasks not run", Count: strconv.Itoa(len(t.Rows)), Tables: []*Table{t}, Queries: b.sql("SELECT * FROM check_gates WHERE run_id = %s"),
+		Intro: "Planned, and without a result. They make the run incomplete."}
+}

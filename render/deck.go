@@ -1,0 +1,170 @@
+// Package render turns rows of the warehouse's views into pages: the run deck
+// and its JSON sidecar.
+//
+// It computes no verdict and no statistic: what a page says was decided by a
+// view, and this package only selects, orders and words it. It must not know
+// SQL, hosts or run directories.
+package render
+
+import "html/template"
+
+// A Deck is a page ready to print: text and chart options, with no number left
+// to format. Every string in it may come from outside and is escaped when
+// printed; control and bidirectional characters were made visible by [Build].
+type Deck struct {
+	Title       string // of the browser's tab
+	Eyebrow     string
+	Heading     string
+	Sub         []string
+	ToolVersion string
+	Verdict     Verdict
+	Tallies     []Tally
+	Facts       []Field // comparison and sign-off, in words
+	Families    *Table  // one line per gate family; nil without gates
+	Worst       *Table
+	Card        []Field // who, what, where
+	Sections    []*Section
+	Footer      []string
+}
+
+// A Mark is how something went: a CSS class from a closed set and the word that
+// stands beside it, so that colour is never the only sign.
+type Mark struct {
+	Class string
+	Word  string
+	Title string // reason, shown on hover and focus
+}
+
+// A Verdict is the head of the first screen.
+type Verdict struct {
+	State   Mark
+	Class   string // of the frame; incomplete is never pass
+	Badges  []Mark // incomplete, simulated, record-only
+	Lead    string
+	Reasons []Reason
+}
+
+// A Reason is one sentence and where its evidence is.
+type Reason struct {
+	Text string
+	Href string // id on this page, or ""
+}
+
+// A Tally is a total and its parts, which add up to it.
+type Tally struct {
+	Label, Total string
+	Bar          *Bar
+	Parts        []Part
+}
+
+// A Part is one share of a [Tally].
+type Part struct {
+	Mark Mark
+	N    int
+}
+
+// A Field is a label and a value.
+type Field struct {
+	Label, Value string
+	Note         string // second line
+	Title        string
+	Mono         bool
+}
+
+// A Section is one titled block. Empty says in words why there is nothing to
+// see; Problem is an error that left the rest of the deck standing.
+type Section struct {
+	ID, Title string
+	Count     string // beside the title in the navigation
+	Mark      *Mark
+	Intro     string
+	Problem   string
+	Empty     string
+	Shapes    []Shape
+	Tables    []*Table
+	Cells     []*CellCard
+	Text      string   // preformatted words of people
+	Notes     []string // what the reader should know before trusting the numbers
+	Queries   []string // SQL that answers the same question
+}
+
+// A Shape groups the charts of one input and output length.
+type Shape struct {
+	Title   string
+	Figures []*Figure
+}
+
+// A CellCard is one cell with all its gates and metrics.
+type CellCard struct {
+	ID, Name, Key string
+	Mark          Mark
+	Headline      string
+	Open          bool
+	Reasons       []string
+	Tables        []*Table
+	Commands      []Field
+}
+
+// A Table is text in rows.
+type Table struct {
+	ID      string // "" for none
+	Title   string // heading above it inside a cell card
+	Caption string
+	Empty   string // words in place of an empty table
+	Tall    bool   // scrolls under its own sticky head
+	Pin     bool   // the first column stays when scrolled sideways
+	Tools   bool   // script adds sorting, filters and CSV
+	Head    []Column
+	Rows    []Row
+}
+
+// A Column is the head of a column. Class "n" aligns numbers.
+type Column struct {
+	Text, Unit, Title, Class string
+}
+
+// A Row is one line of a [Table].
+type Row struct {
+	ID    string
+	Mark  Mark
+	Cells []Cell
+}
+
+// A Cell is one field of a [Row]. Raw is the exact value for sorting and CSV
+// where it differs from Text.
+type Cell struct {
+	Text   string
+	Small  string
+	Title  string
+	Class  string
+	Href   string
+	Mark   *Mark
+	Bar    *Bar
+	Raw    string
+	HasRaw bool
+	Sort   string // number to sort by where Raw is not one
+}
+
+// A Bar is a drawing 100 wide and 10 high.
+type Bar struct {
+	Track       bool
+	Top, Height string
+	Parts       []BarPart
+	Axis        string // x of a vertical line, "" for none
+}
+
+// A BarPart is one filled piece of a [Bar].
+type BarPart struct {
+	Class string
+	X, W  string
+}
+
+// page is what the template prints: the deck and our own embedded assets. These
+// three are the only values that are trusted, because their bytes ship with
+// the program and their hashes are what the policy allows.
+type page struct {
+	Deck         *Deck
+	Policy       string
+	Style        template.CSS
+	Charts, Boot template.JS
+}

@@ -1,0 +1,384 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"cvs/collect/metric"
+	"cvs/warehouse"
+)
+
+// marginScale is the margin, in per cent, that fills half a bar.
+const marginScale = 50
+
+// gateCells are the fields of one gate that every gate table shows: status,
+// metric, measured, wanted, margin, drawing.
+func gateCells(g warehouse.GateRow) []Cell {
+	m := gateMark(g)
+	got, want := gateNumbers(g)
+	margin := Cell{Text: "—", Class: "n dim", HasRaw: true}
+	bar := Cell{Class: "barcell"}
+	if g.MarginPct != nil && finite(*g.MarginPct) {
+		margin = Cell{Text: percent(*g.MarginPct), Class: "n", Raw: exact(*g.MarginPct), HasRaw: true, Title: exact(*g.MarginPct) + " %"}
+		if *g.MarginPct < 0 && bad(g.State) {
+			margin.Class = "n bad"
+		}
+		bar.Bar = marginBar(*g.MarginPct, g.State)
+	}
+	return []Cell{{Mark: &m}, metricCell(g.Metric), got, want, margin, bar}
+}
+
+// gateMark says how a gate went; a violated bound of a run that enforces none is
+// not a failure, and not hidden either.
+func gateMark(g warehouse.GateRow) Mark {
+	m := mark(g.State)
+	if g.State == warehouse.Record && g.WouldFail {
+		m = Mark{Class: "warn", Word: "would fail"}
+	}
+	m.Title = text(g.Reason)
+	return m
+}
+
+func gateHead() []Column {
+	return []Column{{Text: "Status"}, {Text: "Metric"}, {Text: "Measured", Class: "n"}, {Text: "Gate", Class: "n"},
+		{Text: "Margin", Title: "Positive is on the good side of the gate", Class: "n"}, {Text: "", Class: "barcell"}}
+}
+
+// gateNumbers shows what was measured and what was wanted, with enough digits
+// to see the difference.
+func gateNumbers(g warehouse.GateRow) (got, want Cell) {
+	unit := text(g.Unit)
+	limit, value := "?", ""
+	if g.Wanted != nil {
+		limit = bound(*g.Wanted)
+	}
+	got = Cell{Text: "—", Class: "n dim", Title: "not in the result", HasRaw: true}
+	switch {
+	case g.Got != nil && g.Wanted != nil && g.Kind != "min_ratio":
+		value = besides(g.Metric, *g.Got, *g.Wanted)
+	case g.Got != nil:
+		value = rounded(g.Metric, *g.Got)
+	case g.GotText != "":
+		got = Cell{Text: text(g.GotText), Class: "n bad", Title: "not usable as a number"}
+	}
+	if value != "" {
+		got = Cell{Text: value + pad(unit), Class: "n", Title: exact(*g.Got), Raw: exact(*g.Got), HasRaw: true}
+	}
+	tolerance := ""
+	if g.TolerancePct != nil {
+		tolerance = bound(*g.TolerancePct)
+	}
+	want = Cell{Text: wanted(g.Kind, limit, tolerance, text(g.Reference), unit), Class: "n"}
+	if g.Kind == "" {
+		want.Text, want.Class = "—", "n dim"
+	}
+	if g.Wanted != nil {
+		want.Title = exact(*g.Wanted)
+	}
+	return got, want
+}
+
+func pad(unit string) string {
+	if unit == "" {
+		return ""
+	}
+	return " " + unit
+}
+
+func unitOf(name string) string {
+	d, _ := metric.Lookup(name)
+	return d.Unit
+}
+
+func labelOf(name string) string {
+	if d, ok := metric.Lookup(name); ok {
+		return d.Label
+	}
+	return text(name)
+}
+
+// metricCell is the label of a metric, with its name on hover and in exports.
+func metricCell(name string) Cell {
+	return Cell{Text: labelOf(name), Title: text(name), Raw: text(name), HasRaw: true}
+}
+
+// marginBar draws a signed margin from the gate in the middle.
+func marginBar(pct float64, state warehouse.State) *Bar {
+	w := math.Min(math.Abs(pct)/marginScale, 1) * 50
+	x := 50.0
+	if pct < 0 {
+		x = 50 - w
+	}
+	class := "mute-f"
+	if state == warehouse.Pass || state == warehouse.Record || bad(state) {
+		class = fill(string(state))
+	}
+	return &Bar{Track: true, Top: "2", Height: "6", Axis: "50", Parts: []BarPart{{Class: class, X: coord(x), W: coord(math.Max(w, 0.8))}}}
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// severity orders gates worst first: what could not be compared, then by
+// margin.
+func severity(x, y warehouse.GateRow) int {
+	class := func(g warehouse.GateRow) int {
+		switch g.State {
+		case warehouse.Invalid, warehouse.Fail:
+			return 0
+		case warehouse.Pass:
+			return 1
+		case warehouse.Record:
+			return 2
+		}
+		return 3
+	}
+	margin := func(g warehouse.GateRow) float64 {
+		if g.MarginPct == nil || !finite(*g.MarginPct) {
+			return math.Inf(-1)
+		}
+		return *g.MarginPct
+	}
+	return cmp.Or(cmp.Compare(class(x), class(y)), cmp.Compare(margin(x), margin(y)))
+}
+
+// worst are the five gates a reviewer looks at first.
+func (b *builder) worst() *Table {
+	const most = 5
+	var rows []warehouse.GateRow
+	failed := 0
+	for _, g := range b.gates {
+		switch g.State {
+		case warehouse.Fail, warehouse.Invalid:
+			failed++
+		case warehouse.Pass, warehouse.Record:
+			// A passing zero bound has no margin and says nothing here.
+			if g.MarginPct == nil {
+				continue
+			}
+		default:
+			continue
+		}
+		rows = append(rows, g)
+	}
+	slices.SortStableFunc(rows, severity)
+	t := &Table{Caption: "Tightest gates", Empty: "No gate was evaluated."}
+	if failed > 0 {
+		t.Caption = "Worst gates"
+	}
+	if failed > most {
+		t.Caption += fmt.Sprintf(" (%d of %d that failed)", most, failed)
+	}
+	rows = rows[:min(len(rows), most)]
+	t.Head = append(gateHead(), Column{Text: "Cell"})
+	for _, g := range rows {
+		cells := gateCells(g)
+		where := Cell{Text: text(g.CellID)}
+		if c := b.by[g.CellKey]; c != nil {
+			where = cellLink(c)
+		}
+		t.Rows = append(t.Rows, Row{Mark: mark(g.State), Cells: append(cells, where)})
+	}
+	return t
+}
+
+// matrix is cells by tiers, failing cells first.
+func (b *builder) matrix() *Section {
+	s := &Section{ID: "gates", Title: "Gate matrix", Queries: b.sql(
+		"SELECT * FROM cell_status WHERE run_id = %s", "SELECT * FROM tiers WHERE run_id = %s"),
+		Intro: "One row per planned cell, one column per gate family; failing cells first. The reason stands under the status that needs one."}
+	cells := b.worstFirst()
+	if len(cells) == 0 {
+		s.Empty = "No cell was planned and no result was found."
+		return s
+	}
+	var tiers []string
+	for _, t := range b.tierNames() {
+		// What carries no spec cannot fail; it is listed in each cell below.
+		if t != string(metric.Record) {
+			tiers = append(tiers, t)
+		}
+	}
+	t := &Table{ID: "gate-matrix", Caption: "Gate matrix", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "Result"}}}
+	for _, name := range tiers {
+		t.Head = append(t.Head, Column{Text: tierLabel(name)})
+	}
+	for _, c := range cells {
+		m := c.mark
+		row := Row{Mark: m, Cells: []Cell{cellLink(c), {Mark: &m}}}
+		if c.State == warehouse.Error {
+			row.Cells[1].Small = text(c.Reason)
+		}
+		for _, name := range tiers {
+			row.Cells = append(row.Cells, tierCell(c, name))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	s.Tables = []*Table{t}
+	return s
+}
+
+func tierCell(c *cell, name string) Cell {
+	row, ok := c.tiers[name]
+	if !ok {
+		return Cell{Text: "—", Class: "dim", Title: "no gate of this family in this cell"}
+	}
+	m := mark(row.State)
+	m.Title = text(row.Reason)
+	out := Cell{Mark: &m}
+	failed := row.Fail + row.Invalid
+	switch {
+	case failed > 0:
+		out.Small = fmt.Sprintf("%d of %d", failed, row.Specs)
+	case row.State == warehouse.Fail:
+		out.Small = text(row.Reason)
+	case row.WouldFail > 0:
+		out.Small = fmt.Sprintf("%d would fail", row.WouldFail)
+	case row.Skipped > 0:
+		out.Small = fmt.Sprintf("%d skipped", row.Skipped)
+	}
+	return out
+}
+
+// cellCards are all cells with every gate and every metric.
+func (b *builder) cellCards() *Section {
+	s := &Section{ID: "cells", Title: "Cells and all gates", Queries: b.sql(
+		"SELECT * FROM gates WHERE run_id = %s", "SELECT * FROM metrics WHERE run_id = %s"),
+		Intro: "Every gate with its margin and the line that set it, then every other number of the result. A positive margin is on the good side of the gate."}
+	opened := false
+	for _, c := range b.worstFirst() {
+		card := &CellCard{ID: c.id, Name: c.name, Key: text(c.CellKey), Mark: c.mark}
+		if !c.Planned {
+			card.Reasons = append(card.Reasons, "Nothing was planned: this cell was made from a loose result.")
+		}
+		card.Headline = headline(c)
+		if c.Reason != "" {
+			card.Reasons = append(card.Reasons, text(c.Reason))
+		}
+		if !opened && (c.State == warehouse.Fail || c.State == warehouse.Error) {
+			card.Open, opened = true, true
+		}
+		card.Tables = []*Table{cellGates(c), cellMetrics(c)}
+		card.Commands = commands(b.attempts[c.CellKey])
+		s.Cells = append(s.Cells, card)
+	}
+	if s.Cells == nil {
+		s.Empty = "No cell was planned and no result was found."
+	}
+	s.Count = strconv.Itoa(len(s.Cells))
+	return s
+}
+
+func headline(c *cell) string {
+	m, ok := c.value[metric.Headline]
+	if !ok || m.Value == nil {
+		return ""
+	}
+	return rounded(metric.Headline, *m.Value) + pad(unitOf(metric.Headline))
+}
+
+func cellGates(c *cell) *Table {
+	t := &Table{Title: "Gates", Caption: "Gates of " + c.name, Empty: "No gate applies to this cell."}
+	rows := slices.Clone(c.gates)
+	slices.SortStableFunc(rows, func(x, y warehouse.GateRow) int {
+		order := func(g warehouse.GateRow) int {
+			if bad(g.State) || g.WouldFail {
+				return 0
+			}
+			return 1
+		}
+		return order(x) - order(y)
+	})
+	files, hosts := map[string]bool{}, map[string]bool{}
+	for _, g := range rows {
+		if g.File != "" {
+			files[g.File] = true
+		}
+		hosts[g.Host] = true
+	}
+	t.Head = gateHead()
+	if len(hosts) > 1 {
+		t.Head = append(t.Head, Column{Text: "Host"})
+	}
+	line := Column{Text: "Threshold"}
+	if len(files) == 1 {
+		// Named once above the table instead of in each row.
+		for f := range files {
+			t.Title = "Gates, set in " + text(f)
+		}
+		line = Column{Text: "Line", Class: "n", Title: "line of the threshold file"}
+	}
+	t.Head = append(t.Head, line, Column{Text: "Reason"})
+	for _, g := range rows {
+		cells := gateCells(g)
+		if len(hosts) > 1 {
+			cells = append(cells, Cell{Text: orDash(text(g.Host))})
+		}
+		reason := Cell{Text: text(g.Reason), Class: "w"}
+		if g.State == warehouse.Pass {
+			// A gate that held says nothing that its row does not show.
+			reason = Cell{}
+		}
+		t.Rows = append(t.Rows, Row{Mark: gateMark(g), Cells: append(cells, thresholdCell(g, len(files) == 1), reason)})
+	}
+	return t
+}
+
+// thresholdCell is where a gate was written; short leaves out the file.
+func thresholdCell(g warehouse.GateRow, short bool) Cell {
+	if g.File == "" {
+		return Cell{Text: "—", Class: "dim"}
+	}
+	full := text(g.File)
+	if g.Line > 0 {
+		full += ":" + strconv.Itoa(g.Line)
+	}
+	if short && g.Line > 0 {
+		return Cell{Text: strconv.Itoa(g.Line), Class: "n", Title: full}
+	}
+	return Cell{Text: full, Class: "id"}
+}
+
+// cellMetrics lists what carries no gate.
+func cellMetrics(c *cell) *Table {
+	t := &Table{Title: "Other metrics", Caption: "Metrics without a gate of " + c.name, Empty: "The result holds no further metric.",
+		Head: []Column{{Text: "Metric"}, {Text: "Value", Class: "n"}, {Text: "Origin"}}}
+	for _, m := range c.metrics {
+		if _, gated := c.gate[m.Metric]; gated {
+			continue
+		}
+		origin := orDash(text(m.Key))
+		if m.Derived {
+			origin = "derived"
+		}
+		if m.Note != "" {
+			origin += ": " + text(m.Note)
+		}
+		if m.Repeats > 1 {
+			origin += fmt.Sprintf(" (median of %d)", m.Repeats)
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{metricCell(m.Metric), metricValue(m, true), {Text: origin, Class: "w dim"}}})
+	}
+	return t
+}
+
+// metricValue shows a measured value. What the client did not report is a dash,
+// what it reported and is no number stays as it was written; zero is a value.
+func metricValue(m warehouse.MetricRow, unit bool) Cell {
+	if m.Value == nil || !finite(*m.Value) {
+		if m.Text != "" {
+			return Cell{Text: text(m.Text), Class: "n bad", Title: "not usable as a number"}
+		}
+		if m.Value != nil {
+			return Cell{Text: grouped(*m.Value, 0), Class: "n bad", Title: "not usable as a number"}
+		}
+		return Cell{Text: "—", Class: "n dim", Title: "not available: the client reported no value", HasRaw: true}
+	}
+	c := Cell{Text: rounded(m.Metric, *m.Value), Class: "n", Title: exact(*m.Value), Raw: exact(*m.Value), HasRaw: true}
+	if unit {
+		c.Text += pad(text(m.Unit))
+	}
+	return c
+}

@@ -1,0 +1,89 @@
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	// Replaces files atomically: temporary name, fsync, rename.
+	"github.com/google/renameio/v2"
+
+	"cvs/templates"
+)
+
+// Write prints the deck as one HTML document that needs nothing else.
+func Write(w io.Writer, d *Deck) error { return write(w, d, templates.Deck()) }
+
+func write(w io.Writer, d *Deck, files fs.FS) error {
+	t, err := template.New("deck").ParseFS(files, "*.tmpl")
+	if err != nil {
+		return fmt.Errorf("parsing the deck's templates: %w", err)
+	}
+	p := page{Deck: d}
+	var css, charts, boot []byte
+	for name, dst := range map[string]*[]byte{
+		"deck.css": &css, "boot.js": &boot, "vendor/echarts/echarts.common.min.js": &charts,
+	} {
+		if *dst, err = fs.ReadFile(files, name); err != nil {
+			return fmt.Errorf("reading the deck's assets: %w", err)
+		}
+	}
+	p.Style, p.Charts, p.Boot = template.CSS(css), template.JS(charts), template.JS(boot)
+	p.Policy = policy(css, charts, boot)
+	buf := bufio.NewWriterSize(w, 1<<16)
+	if err := t.ExecuteTemplate(buf, "deck", p); err != nil {
+		return fmt.Errorf("printing the deck: %w", err)
+	}
+	if err := buf.Flush(); err != nil {
+		return fmt.Errorf("printing the deck: %w", err)
+	}
+	return nil
+}
+
+// policy is the page's Content-Security-Policy: nothing may be requested, and
+// only exactly these bytes may style or run.
+func policy(style []byte, scripts ...[]byte) string {
+	p := "default-src 'none'; style-src " + sourceHash(style) + "; script-src"
+	for _, s := range scripts {
+		p += " " + sourceHash(s)
+	}
+	return p + "; img-src data:; base-uri 'none'; form-action 'none'"
+}
+
+func sourceHash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// WriteFile prints the deck to path. The file is replaced only by a whole deck:
+// whatever was there survives a failure.
+func WriteFile(path string, d *Deck) error {
+	var b bytes.Buffer
+	if err := Write(&b, d); err != nil {
+		return err
+	}
+	return replace(path, b.Bytes())
+}
+
+func replace(path string, data []byte) error {
+	// The temporary file stands beside the target, so that the rename never
+	// crosses a file system.
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer f.Cleanup() // nothing to tell: the rename itself is reported
+	if _, err := f.Write(data); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package warehouse
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+
+	"cvs/collect/artifact"
+	"cvs/warehouse/ingest"
+)
+
+// maxFile is the largest result file read, in bytes.
+const maxFile = 1 << 30
+
+// maxFolders bounds the depth of folders below accuracy/.
+const maxFolders = 8
+
+// LayoutFolder is the folder of a cell below results/ in the plain layout.
+func LayoutFolder(isl, osl, concurrency int) string {
+	return fmt.Sprintf("isl%d_osl%d_conc%d", isl, osl, concurrency)
+}
+
+var cellFolder = regexp.MustCompile(`^isl(\d+)_osl(\d+)_conc(\d+)$`)
+
+// ResultsLayout reads the plain layout of result files that other tools leave:
+//
+//	results/isl<I>_osl<O>_conc<C>/<any>.json, .jsonl or without extension
+//	results/<any>.json or .jsonl, whose content says which cells it holds
+//	accuracy/<task id>/**/results_*.json
+//
+// The CellKey of a file in a cell's folder is ISL=…,OSL=…,CONC=…, without the
+// parallelism that a folder name does not tell: [DB.Load] completes it from the
+// plan. That of an accuracy file is its task id. Links that lead out of dir are
+// not followed and are problems, as are files that cannot be read. A missing
+// results or accuracy folder is none. Paths are relative to dir.
+func ResultsLayout(dir string) (results, accuracy []artifact.Result, problems []artifact.Problem, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read results: %w", err)
+	}
+	defer root.Close()
+	l := &layout{root: root}
+	l.walk("results", 2, func(name string) {
+		parts := strings.Split(name, "/")
+		base := parts[len(parts)-1]
+		m := cellFolder.FindStringSubmatch(parts[1])
+		switch ext := path.Ext(base); {
+		case len(parts) == 3 && m != nil && (ext == ".json" || ext == ".jsonl" || ext == ""):
+			l.read(&l.results, name, fmt.Sprintf("ISL=%s,OSL=%s,CONC=%s", m[1], m[2], m[3]))
+		case len(parts) == 2 && (ext == ".json" || ext == ".jsonl"):
+			l.read(&l.results, name, "")
+		}
+	})
+	l.walk("accuracy", maxFolders, func(name string) {
+		parts := strings.Split(name, "/")
+		base := parts[len(parts)-1]
+		if len(parts) >= 3 && strings.HasPrefix(base, "results") && path.Ext(base) == ".json" {
+			l.read(&l.accuracy, name, parts[1])
+		}
+	})
+	return l.results, l.accuracy, l.problems, nil
+}
+
+type layout struct {
+	root              *os.Root
+	results, accuracy []artifact.Result
+	problems          []artifact.Problem
+}
+
+func (l *layout) problem(name, format string, args ...any) {
+	l.problems = append(l.problems, artifact.Problem{Path: name, Msg: fmt.Sprintf(format, args...)})
+}
+
+// walk calls file for each regular file below name in lexical order.
+func (l *layout) walk(name string, depth int, file func(name string)) {
+	entries, err := fs.ReadDir(l.root.FS(), name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		l.problem(name, "cannot be read: %v", err)
+		return
+	}
+	for _, e := range entries {
+		child := path.Join(name, e.Name())
+		// Stat follows links inside the folder; the root refuses those that leave it.
+		info, err := l.root.Stat(child)
+		switch {
+		case err != nil && e.Type()&fs.ModeSymlink != 0:
+			l.problem(child, "is a link that is broken or leads out of the folder: not followed")
+		case err != nil:
+			l.problem(child, "cannot be read: %v", err)
+		case info.IsDir() && e.Type()&fs.ModeSymlink != 0:
+			l.problem(child, "is a link to a folder: not followed")
+		case info.IsDir() && depth > 0:
+			l.walk(child, depth-1, file)
+		case info.Mode().IsRegular():
+			file(child)
+		}
+	}
+}
+
+func (l *layout) read(into *[]artifact.Result, name, key string) {
+	f, err := l.root.Open(name)
+	if err != nil {
+		l.problem(name, "cannot be read: %v", err)
+		return
+	}
+	defer f.Close()
+	var data []byte
+	if info, err := f.Stat(); err == nil && info.Size() <= maxFile {
+		data = make([]byte, 0, info.Size()+1) // one allocation for large files
+	}
+	w := &buffer{data}
+	n, err := io.Copy(w, io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		l.problem(name, "cannot be read: %v", err)
+		return
+	case n > maxFile:
+		l.problem(name, "is larger than %d bytes: not read", maxFile)
+		return
+	}
+	s := sha256.Sum256(w.b)
+	*into = append(*into, artifact.Result{Path: name, Data: w.b, SHA256: hex.EncodeToString(s[:]), CellKey: key, Repeat: 1})
+}
+
+type buffer struct{ b []byte }
+
+func (w *buffer) Write(p []byte) (int, error) {
+	w.b = append(w.b, p...)
+	return len(p), nil
+}
+
+// Loose makes a run of one result file that belongs to none. Its id is
+// loose-<first 12 digits of the sha256>; it has a start only if the file gives
+// one in epoch seconds, and no plan: whatever is found in it becomes a cell.
+// The error is that of [ingest.Parse]; name is kept as the path.
+func Loose(name string, data []byte) (*artifact.Run, error) {
+	doc, err := ingest.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	s := sha256.Sum256(data)
+	sha := hex.EncodeToString(s[:])
+	run := &artifact.Run{Meta: artifact.Meta{
+		FormatVersion: artifact.FormatVersion, RunID: "loose-" + sha[:12], Suite: "loose", Status: artifact.Done,
+		EnforceOrigin: "a loose file has no thresholds",
+	}}
+	r := artifact.Result{Path: name, Data: data, SHA256: sha, Repeat: 1}
+	if doc.Format == ingest.LMEval {
+		r.CellKey = strings.TrimSuffix(path.Base(name), path.Ext(name))
+		run.Accuracy = []artifact.Result{r}
+	} else {
+		run.Results = []artifact.Result{r}
+	}
+	if len(doc.Samples) > 0 {
+		id := doc.Samples[0].Identity
+		run.Meta.Identity = artifact.Identity{Model: id.Model, GPUSeen: id.GPU, NNodes: 1, PP: 1, DP: 1}
+		if id.TP != nil && *id.TP > 0 && *id.TP < 1<<16 {
+			run.Meta.Identity.TP = int(*id.TP)
+		}
+		if when, ok := exactStart(id); ok {
+			run.Meta.StartedAt = &when
+		}
+	}
+	return run, nil
+}

@@ -1,0 +1,54 @@
+-- accuracy: what lm-eval measured, with its standard error.
+-- grain: run_id, task_id, metric
+-- reads: sample, raw_value
+-- unit:  as lm-eval wrote it (fractions stay fractions); stderr likewise
+-- Of several files of a task the one with the newest date of its own counts.
+CREATE OR REPLACE VIEW accuracy AS
+WITH newest AS (
+    SELECT run_id, sample_no, task_id, path, model, start_unix, files
+    FROM (SELECT *, count(*) OVER (PARTITION BY run_id, task_id) AS files,
+                 row_number() OVER (PARTITION BY run_id, task_id ORDER BY start_unix DESC NULLS LAST, path DESC) AS newness
+          FROM sample WHERE role = 'accuracy' AND usable)
+    WHERE newness = 1
+), v AS (
+    SELECT n.run_id, n.task_id, n.path, n.model, n.start_unix, n.files, r.ordinal, r.parent, r.key, r.pointer, r.metric, r.number, r.quality, r.text,
+           r.higher_is_better,
+           split_part(r.key, ',', 1) AS stat,
+           CASE WHEN contains(r.key, ',') THEN substr(r.key, position(',' IN r.key) + 1) END AS filter
+    FROM newest n
+    JOIN raw_value r ON r.run_id = n.run_id AND r.sample_no = n.sample_no
+    WHERE r.metric IS NOT NULL
+)
+SELECT v.run_id, v.task_id,
+       replace(replace(split_part(v.parent, '/', 3), '~1', '/'), '~0', '~') AS lm_task,
+       v.metric, v.stat, v.filter,
+       CASE WHEN v.quality = 'ok' THEN v.number END AS value,
+       v.quality, v.text,
+       CASE WHEN e.quality = 'ok' THEN e.number END AS stderr,
+       CASE WHEN ends_with(v.stat, '_stderr') THEN 'lower'
+            WHEN v.higher_is_better THEN 'higher' WHEN NOT v.higher_is_better THEN 'lower' ELSE 'unknown' END AS direction,
+       v.model, v.path, v.pointer,
+       CASE WHEN v.start_unix BETWEEN 0 AND 1e11 THEN make_timestamp((v.start_unix * 1e6)::BIGINT) END AS measured_at,
+       v.files::INTEGER AS files,
+       v.ordinal
+FROM v
+LEFT JOIN v AS e ON e.run_id = v.run_id AND e.task_id = v.task_id AND e.parent = v.parent
+    AND e.stat = v.stat || '_stderr' AND e.filter IS NOT DISTINCT FROM v.filter;
+COMMENT ON VIEW accuracy IS 'What lm-eval measured; one row per run, accuracy task and metric';
+COMMENT ON COLUMN accuracy.run_id IS 'run';
+COMMENT ON COLUMN accuracy.task_id IS 'id of the accuracy task in the configuration';
+COMMENT ON COLUMN accuracy.lm_task IS 'task or group as lm-eval names it';
+COMMENT ON COLUMN accuracy.metric IS '<lm_task>.<metric>__<filter>, as thresholds use it';
+COMMENT ON COLUMN accuracy.stat IS 'metric without its filter';
+COMMENT ON COLUMN accuracy.filter IS 'lm-eval filter, NULL in files of 2023';
+COMMENT ON COLUMN accuracy.value IS 'the number, NULL unless quality is ok';
+COMMENT ON COLUMN accuracy.quality IS 'ok, non_finite, out_of_range';
+COMMENT ON COLUMN accuracy.text IS 'the value as written';
+COMMENT ON COLUMN accuracy.stderr IS 'standard error of value as lm-eval gives it, NULL if it gives none';
+COMMENT ON COLUMN accuracy.direction IS 'higher, lower or unknown: which way is better, as the file says';
+COMMENT ON COLUMN accuracy.model IS 'model the file names';
+COMMENT ON COLUMN accuracy.path IS 'raw file, relative to the run directory';
+COMMENT ON COLUMN accuracy.pointer IS 'JSON pointer in it';
+COMMENT ON COLUMN accuracy.measured_at IS 'date of the file itself, UTC';
+COMMENT ON COLUMN accuracy.files IS 'usable files of this task; the newest is shown';
+COMMENT ON COLUMN accuracy.ordinal IS 'order in the file';

@@ -1,0 +1,150 @@
+-- gates: did each threshold hold? The only place that decides it; the exit
+-- status, the console and the deck all read this view.
+-- grain: run_id, cell_key, host, metric (cells with a usable result only)
+-- reads: threshold, metrics, metric_def, run, expected_cell, sample
+-- unit:  as the metric; margin_pct is signed, positive is good
+CREATE OR REPLACE VIEW gates AS
+WITH mm AS (
+    SELECT run_id, cell_key, host, metric, value, quality, text, note, derived FROM metrics
+), measured AS (
+    SELECT DISTINCT run_id, cell_key, host
+    FROM sample WHERE role = 'cell' AND usable AND cell_key IS NOT NULL
+), spec AS (
+    SELECT m.run_id, m.cell_key, m.host, e.ordinal AS cell_ordinal, e.cell_id,
+           t.ordinal, t.metric, t.kind, t.value AS wanted, t.tolerance_pct, t.reference, t.file, t.line, t.pointer,
+           CASE WHEN d.tier IS NULL OR d.tier = 'record' THEN 'other' ELSE d.tier END AS tier,
+           coalesce(d.unit, '') AS unit, coalesce(d.ordinal, 1000) AS metric_ordinal,
+           r.enforce, r.nnodes, r.scaling_baseline,
+           g.metric IS NOT NULL AS present, g.value AS got, g.quality, g.text AS got_text, g.note,
+           coalesce(g.derived, false) AS derived,
+           ref.metric IS NOT NULL AS ref_present, ref.value AS ref_value, ref.quality AS ref_quality, ref.note AS ref_note
+    FROM measured m
+    JOIN expected_cell e ON e.run_id = m.run_id AND e.cell_key = m.cell_key
+    JOIN run r ON r.run_id = m.run_id
+    JOIN threshold t ON t.run_id = m.run_id AND t.scope = 'cell' AND t.target = m.cell_key
+    LEFT JOIN metric_def d ON d.name = t.metric
+    LEFT JOIN mm g ON g.run_id = m.run_id AND g.cell_key = m.cell_key AND g.host = m.host AND g.metric = t.metric
+    LEFT JOIN mm ref ON ref.run_id = m.run_id AND ref.cell_key = m.cell_key AND ref.host = m.host AND ref.metric = t.reference
+), bounded AS (
+    SELECT *,
+           CASE WHEN kind = 'min_ratio' AND ref_value <> 0 THEN got / ref_value ELSE got END AS actual,
+           CASE WHEN unit = '' THEN '' ELSE ' ' || unit END AS u,
+           CASE
+               WHEN kind IN ('min', 'min_tok_s', 'max', 'max_ms', 'within', 'min_ratio') AND NOT coalesce(isfinite(wanted), false) THEN 'the spec has no usable value'
+               WHEN kind = 'within' AND NOT coalesce(isfinite(tolerance_pct) AND tolerance_pct >= 0, false) THEN 'the spec has no usable tolerance_pct'
+               WHEN kind = 'min_ratio' AND reference IS NULL THEN 'the spec names no reference'
+               WHEN kind NOT IN ('min', 'min_tok_s', 'max', 'max_ms', 'within', 'min_ratio', 'info') THEN 'unknown kind ' || kind
+           END AS malformed,
+           CASE
+               WHEN kind <> 'min_ratio' THEN NULL
+               WHEN NOT ref_present THEN 'reference ' || reference || ' is missing'
+               WHEN ref_quality = 'null' THEN 'reference ' || reference || ' is null'
+               WHEN ref_quality <> 'ok' THEN 'reference ' || reference || ' cannot be used: ' || coalesce(ref_note, ref_quality)
+               WHEN ref_value = 0 THEN 'reference ' || reference || ' is 0'
+           END AS ref_bad
+    FROM spec
+), judged AS (
+    SELECT *,
+           CASE                                     -- first match wins; the order is the rule
+               WHEN malformed IS NOT NULL THEN 'invalid'
+               WHEN kind = 'info' THEN 'info'
+               WHEN metric = 'scaling.efficiency_pct' AND (coalesce(nnodes, 1) <= 1 OR scaling_baseline IS NULL) THEN 'na'
+               WHEN quality = 'not_applicable' THEN 'na'
+               WHEN NOT present OR quality IN ('null', 'missing') THEN 'skipped'
+               WHEN quality <> 'ok' OR NOT coalesce(isfinite(got), false) THEN 'invalid' -- NaN would pass a bare comparison
+               WHEN ref_bad IS NOT NULL OR NOT coalesce(isfinite(actual), false) THEN 'invalid'
+               WHEN kind IN ('min', 'min_tok_s') AND got >= wanted THEN 'pass'
+               WHEN kind IN ('max', 'max_ms') AND got <= wanted THEN 'pass'
+               -- both forms of the band: either alone loses an edge to float noise
+               WHEN kind = 'within' AND abs(got - wanted) <= abs(wanted) * tolerance_pct / 100 THEN 'pass'
+               WHEN kind = 'within' AND got BETWEEN wanted - abs(wanted) * tolerance_pct / 100
+                                                AND wanted + abs(wanted) * tolerance_pct / 100 THEN 'pass'
+               WHEN kind = 'min_ratio' AND actual >= wanted THEN 'pass'
+               ELSE 'fail'
+           END AS judgement,
+           CASE kind
+               WHEN 'min' THEN '>= ' || num_text(wanted) || u
+               WHEN 'min_tok_s' THEN '>= ' || num_text(wanted) || ' tok/s'
+               WHEN 'max' THEN '<= ' || num_text(wanted) || u
+               WHEN 'max_ms' THEN '<= ' || num_text(wanted) || ' ms'
+               WHEN 'within' THEN 'within ' || num_text(wanted) || u || ' ± ' || num_text(tolerance_pct) || ' %'
+               WHEN 'min_ratio' THEN '>= ' || num_text(wanted) || ' × ' || reference
+               WHEN 'info' THEN CASE WHEN wanted IS NULL THEN 'recorded only' ELSE 'recorded beside ' || num_text(wanted) || u END
+               ELSE kind
+           END AS bound
+    FROM bounded
+), nothing AS (
+    -- placeholders such as "0 >= 0" hold when no request completed; the cell must not
+    SELECT g.run_id, g.cell_key, g.host, e.ordinal AS cell_ordinal, e.cell_id, r.enforce, g.text
+    FROM mm g
+    JOIN run r ON r.run_id = g.run_id
+    JOIN expected_cell e ON e.run_id = g.run_id AND e.cell_key = g.cell_key
+    WHERE g.metric = 'completed' AND g.value = 0
+)
+SELECT run_id, cell_key, cell_id, cell_ordinal, host, tier, metric, unit, kind, wanted, tolerance_pct, reference,
+       got, coalesce(got_text, num_text(got)) AS got_text, coalesce(quality, 'missing') AS quality, derived,
+       CASE WHEN kind = 'min_ratio' THEN actual END AS ratio,
+       bound,
+       CASE WHEN judgement IN ('info', 'na') THEN judgement WHEN NOT enforce THEN 'record' ELSE judgement END AS state,
+       NOT enforce AND judgement IN ('fail', 'invalid') AS would_fail,
+       CASE judgement
+           WHEN 'pass' THEN num_text(got) || u || ' ' || bound || CASE WHEN kind = 'min_ratio' THEN ' (ratio ' || num_text(actual) || ')' ELSE '' END
+           WHEN 'fail' THEN CASE kind
+               WHEN 'within' THEN num_text(got) || u || ' is not ' || bound
+               WHEN 'min_ratio' THEN 'ratio ' || num_text(actual) || ' (' || num_text(got) || ' / ' || num_text(ref_value) || ') < ' || num_text(wanted)
+               ELSE num_text(got) || u || ' ' || CASE WHEN kind IN ('max', 'max_ms') THEN '>' ELSE '<' END || ' ' || num_text(wanted) || u END
+           WHEN 'invalid' THEN coalesce(malformed, CASE WHEN quality <> 'ok' THEN note END, ref_bad, 'not a finite number')
+           WHEN 'skipped' THEN CASE WHEN quality = 'null' THEN 'null in artifact' ELSE 'not in artifact' END
+           WHEN 'na' THEN CASE WHEN quality = 'not_applicable' THEN note
+                               WHEN scaling_baseline IS NULL THEN 'no scaling baseline is set' ELSE 'one node: nothing to scale' END
+           WHEN 'info' THEN CASE WHEN got IS NULL THEN coalesce(note, 'no value') ELSE num_text(got) || u END
+       END || CASE WHEN derived AND judgement = 'fail' AND quality = 'ok' AND note IS NOT NULL THEN ' [' || note || ']' ELSE '' END AS reason,
+       CASE WHEN judgement IN ('pass', 'fail') THEN
+           CASE WHEN kind IN ('min', 'min_tok_s') THEN got - wanted
+                WHEN kind IN ('max', 'max_ms') THEN wanted - got
+                WHEN kind = 'within' THEN abs(wanted) * tolerance_pct / 100 - abs(got - wanted)
+                WHEN kind = 'min_ratio' THEN actual - wanted END END AS margin,
+       CASE WHEN judgement IN ('pass', 'fail') THEN
+           CASE WHEN kind IN ('min', 'min_tok_s') THEN 100 * (got - wanted) / nullif(abs(wanted), 0)
+                WHEN kind IN ('max', 'max_ms') THEN 100 * (wanted - got) / nullif(abs(wanted), 0)
+                WHEN kind = 'within' THEN tolerance_pct - 100 * abs(got - wanted) / nullif(abs(wanted), 0)
+                WHEN kind = 'min_ratio' THEN 100 * (actual - wanted) / nullif(abs(wanted), 0) END END AS margin_pct,
+       file, line, pointer, metric_ordinal, ordinal
+FROM judged
+UNION ALL
+SELECT run_id, cell_key, cell_id, cell_ordinal, host, 'health', 'completed', '', 'min', 1, NULL, NULL,
+       0, text, 'ok', false, NULL, '>= 1',
+       CASE WHEN enforce THEN 'fail' ELSE 'record' END, NOT enforce,
+       'no request completed: nothing was measured', -1, -100,
+       NULL, NULL, NULL, 0, -1
+FROM nothing
+WHERE (run_id, cell_key) NOT IN (SELECT (run_id, target) FROM threshold WHERE scope = 'cell' AND metric = 'completed');
+COMMENT ON VIEW gates IS 'Did each threshold hold? One row per run, measured cell, host and spec';
+COMMENT ON COLUMN gates.run_id IS 'run';
+COMMENT ON COLUMN gates.cell_key IS 'ISL=…,OSL=…,TP=…,PP=…,CONC=…';
+COMMENT ON COLUMN gates.cell_id IS '<combo>-conc<concurrency>';
+COMMENT ON COLUMN gates.cell_ordinal IS 'order of the cell in the plan';
+COMMENT ON COLUMN gates.host IS 'node the file came from, empty if unknown';
+COMMENT ON COLUMN gates.tier IS 'throughput, ttft, tpot, itl, e2el, health, scaling, other';
+COMMENT ON COLUMN gates.metric IS 'bare name of the metric the spec is about';
+COMMENT ON COLUMN gates.unit IS 'unit of got and wanted';
+COMMENT ON COLUMN gates.kind IS 'min, min_tok_s, max, max_ms, within, min_ratio, info';
+COMMENT ON COLUMN gates.wanted IS 'value of the spec';
+COMMENT ON COLUMN gates.tolerance_pct IS 'half width of a within band, per cent of |wanted|';
+COMMENT ON COLUMN gates.reference IS 'metric a min_ratio divides by';
+COMMENT ON COLUMN gates.got IS 'measured value, NULL if there is none that can be used';
+COMMENT ON COLUMN gates.got_text IS 'measured value as text, also when it cannot be used (NaN)';
+COMMENT ON COLUMN gates.quality IS 'quality of the measured value; missing if it is not in the file';
+COMMENT ON COLUMN gates.derived IS 'true: got was computed, not copied from the file';
+COMMENT ON COLUMN gates.ratio IS 'got / reference, min_ratio only';
+COMMENT ON COLUMN gates.bound IS 'what was asked, in words';
+COMMENT ON COLUMN gates.state IS 'pass, fail, invalid (counts as fail), skipped, na, info, record';
+COMMENT ON COLUMN gates.would_fail IS 'true: thresholds are not enforced, but this one is violated';
+COMMENT ON COLUMN gates.reason IS 'why the state is what it is, with every digit';
+COMMENT ON COLUMN gates.margin IS 'signed distance to the bound in the unit of the metric, positive is good';
+COMMENT ON COLUMN gates.margin_pct IS 'signed distance in per cent of |wanted|, positive is good; NULL for a bound of 0';
+COMMENT ON COLUMN gates.file IS 'threshold file';
+COMMENT ON COLUMN gates.line IS 'line of the spec in it';
+COMMENT ON COLUMN gates.pointer IS 'JSON pointer of the spec in it';
+COMMENT ON COLUMN gates.metric_ordinal IS 'display order of the metric';
+COMMENT ON COLUMN gates.ordinal IS 'order of the spec in the threshold file';

@@ -1,0 +1,344 @@
+// Package warehouse keeps results in DuckDB and judges them with SQL views.
+//
+// Tables hold what was measured and what was asked for; every verdict, count
+// and statistic is a view in sql/views, read alike by the exit status, the
+// console, the deck and people's own SQL. Go selects, orders and scans, nothing
+// more. The file is a cache: it may be deleted and built again from the run
+// directories at any time.
+//
+// It must not know how results were collected, nor how they are shown. It reads
+// no environment and no clock, and is the only package that touches DuckDB.
+package warehouse
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	// The official driver; its version encodes DuckDB's (1.5.6).
+	"github.com/duckdb/duckdb-go/v2"
+
+	"cvs/collect/metric"
+)
+
+//go:embed sql/schema/*.sql sql/views/*.sql
+var files embed.FS
+
+// Options say how a warehouse is opened.
+type Options struct {
+	// ReadOnly opens an existing file without writing to it, also from a place
+	// where nothing may be written.
+	ReadOnly bool
+	// Wait is how long to wait for another process to let go of the file; 0
+	// means not at all.
+	Wait time.Duration
+}
+
+// A DB is an open warehouse. It is safe for concurrent use.
+type DB struct {
+	db       *sql.DB
+	path     string
+	readOnly bool
+}
+
+// A LockedError reports that another process has the warehouse open.
+type LockedError struct {
+	Path   string
+	Holder string // program and process id, "" if DuckDB does not say
+	Waited time.Duration
+}
+
+// Error says who holds the file and how long was waited.
+func (e *LockedError) Error() string {
+	holder := e.Holder
+	if holder == "" {
+		holder = "another process"
+	}
+	return fmt.Sprintf("the warehouse %s is in use by %s (waited %s)", e.Path, holder, e.Waited.Round(time.Millisecond))
+}
+
+// A VersionError reports a file that this version of cvs cannot use as it is.
+type VersionError struct{ Path, Msg string }
+
+// Error names the file and what to do.
+func (e *VersionError) Error() string { return "the warehouse " + e.Path + " " + e.Msg }
+
+// Open opens the warehouse at path and creates it if need be; "" keeps it in
+// memory. Tables are brought up to date and the views of this version put in,
+// except read-only. Network, file and extension access of SQL are switched off
+// for good. The error is a *LockedError if another process held the file for
+// all of Options.Wait, and a *VersionError if a newer version wrote it.
+func Open(ctx context.Context, path string, o Options) (*DB, error) {
+	if strings.Contains(path, "?") {
+		return nil, fmt.Errorf("open warehouse %s: the path must not hold a question mark", path)
+	}
+	if o.ReadOnly {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("open warehouse: %w", err)
+		}
+	}
+	w := &DB{path: path, readOnly: o.ReadOnly}
+	if err := w.connect(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := w.prepare(ctx); err != nil {
+		w.db.Close()
+		return nil, fmt.Errorf("open warehouse %s: %w", path, err)
+	}
+	return w, nil
+}
+
+func (w *DB) connect(ctx context.Context, o Options) error {
+	// Extensions are never fetched: DuckDB would reach for the network on its own.
+	dsn := w.path + "?autoinstall_known_extensions=false&autoload_known_extensions=false&enable_external_access=false"
+	if o.ReadOnly {
+		dsn += "&access_mode=READ_ONLY"
+	}
+	const step = 50 * time.Millisecond
+	for waited := time.Duration(0); ; waited += step {
+		connector, err := duckdb.NewConnector(dsn, nil)
+		if err == nil {
+			w.db = sql.OpenDB(connector)
+			if err = w.db.PingContext(ctx); err == nil {
+				return nil
+			}
+			w.db.Close()
+		}
+		// The driver has no error value for this; the text is DuckDB's own.
+		if !strings.Contains(err.Error(), "Could not set lock on file") {
+			return fmt.Errorf("open warehouse %s: %w", w.path, err)
+		}
+		if waited >= o.Wait {
+			return &LockedError{Path: w.path, Holder: holder(err.Error()), Waited: waited}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(step):
+		}
+	}
+}
+
+var heldIn = regexp.MustCompile(`held in (.+? \(PID \d+\)(?: by user [^\s.]+)?)`)
+
+func holder(msg string) string {
+	if m := heldIn.FindStringSubmatch(msg); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Close checkpoints and closes the file.
+func (w *DB) Close() error {
+	if err := w.db.Close(); err != nil {
+		return fmt.Errorf("close warehouse %s: %w", w.path, err)
+	}
+	return nil
+}
+
+func (w *DB) prepare(ctx context.Context) error {
+	current, err := w.info(ctx)
+	if err != nil {
+		return err
+	}
+	steps, err := fs.Glob(files, "sql/schema/*.sql")
+	if err != nil {
+		return err
+	}
+	newest, err := version(steps[len(steps)-1])
+	if err != nil {
+		return err
+	}
+	if current.schema > newest {
+		return &VersionError{w.path, fmt.Sprintf("has schema version %d, this version of cvs knows up to %d: use a newer cvs", current.schema, newest)}
+	}
+	digest := viewDigest()
+	switch {
+	case w.readOnly && (current.schema < newest || current.views != digest):
+		return &VersionError{w.path, "was written by another version of cvs: open it once for writing (any cvs load does) or load the run directories anew"}
+	case !w.readOnly:
+		if err := w.migrate(ctx, steps, current.schema); err != nil {
+			return err
+		}
+		if current.views != digest {
+			if err := w.putViews(ctx, digest); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = w.db.ExecContext(ctx, "SET lock_configuration = true")
+	return err
+}
+
+type info struct {
+	schema int
+	views  string
+}
+
+// info reads what the file says about itself; zero values for a new one.
+func (w *DB) info(ctx context.Context) (info, error) {
+	var n int
+	if err := w.db.QueryRowContext(ctx, "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'warehouse_info'").Scan(&n); err != nil || n == 0 {
+		return info{}, err
+	}
+	var i info
+	err := w.db.QueryRowContext(ctx, "SELECT schema_version, view_digest FROM warehouse_info").Scan(&i.schema, &i.views)
+	return i, err
+}
+
+func version(file string) (int, error) {
+	n, _, _ := strings.Cut(path.Base(file), "_")
+	return strconv.Atoi(n)
+}
+
+// migrate applies the schema files that are newer than have, each in one
+// transaction with its bookkeeping.
+func (w *DB) migrate(ctx context.Context, steps []string, have int) error {
+	for _, step := range steps {
+		v, err := version(step)
+		if err != nil {
+			return err
+		}
+		if v <= have {
+			continue
+		}
+		text, err := files.ReadFile(step)
+		if err != nil {
+			return err
+		}
+		err = w.transact(ctx, func(tx *sql.Tx) error {
+			if v == 1 {
+				if _, err := tx.ExecContext(ctx, `CREATE TABLE warehouse_info (schema_version INTEGER NOT NULL, view_digest VARCHAR NOT NULL);
+					INSERT INTO warehouse_info VALUES (0, '')`); err != nil {
+					return err
+				}
+			}
+			if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE warehouse_info SET schema_version = ?", v)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", step, err)
+		}
+	}
+	return nil
+}
+
+// viewDigest changes with any view and with the metric table.
+func viewDigest() string {
+	h := sha256.New()
+	names, _ := fs.Glob(files, "sql/views/*.sql") // the pattern is ours and valid
+	for _, name := range names {
+		text, _ := files.ReadFile(name) // embedded
+		fmt.Fprintf(h, "%s %d\n%s", name, len(text), text)
+	}
+	table, _ := json.Marshal(metric.Table()) // plain strings and numbers
+	h.Write(table)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// putViews replaces every view and macro by this version's, drops those no file
+// defines any more, and fills metric_def.
+func (w *DB) putViews(ctx context.Context, digest string) error {
+	names, err := fs.Glob(files, "sql/views/*.sql")
+	if err != nil {
+		return err
+	}
+	return w.transact(ctx, func(tx *sql.Tx) error {
+		if err := dropViews(ctx, tx); err != nil {
+			return err
+		}
+		if err := fillMetrics(ctx, tx); err != nil {
+			return err
+		}
+		for _, name := range names {
+			text, err := files.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE warehouse_info SET view_digest = ?", digest)
+		return err
+	})
+}
+
+func dropViews(ctx context.Context, tx *sql.Tx) error {
+	drops, err := query(ctx, tx, `SELECT 'DROP VIEW IF EXISTS "' || replace(view_name, '"', '""') || '"' FROM duckdb_views() WHERE NOT internal AND NOT temporary
+		UNION ALL SELECT DISTINCT 'DROP MACRO IF EXISTS "' || replace(function_name, '"', '""') || '"' FROM duckdb_functions() WHERE NOT internal AND function_type = 'macro'`,
+		func(s *string) []any { return []any{s} })
+	if err != nil {
+		return err
+	}
+	for _, d := range drops {
+		if _, err := tx.ExecContext(ctx, d); err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+func fillMetrics(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM metric_def"); err != nil {
+		return err
+	}
+	for i, d := range metric.Table() {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO metric_def (name, ordinal, label, unit, direction, tier, gated, derived, only_derived, digits)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			d.Name, i, d.Label, d.Unit, d.Direction.String(), string(d.Tier), d.Gated, d.Derived, len(d.Keys) == 0, d.Digits); err != nil {
+			return fmt.Errorf("metric_def %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// transact runs f in one transaction.
+func (w *DB) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := w.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// A querier is a database, a connection or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// query scans every row of a question into a T; dest lists where its columns go.
+func query[T any](ctx context.Context, q querier, text string, dest func(*T) []any, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		var t T
+		if err := rows.Scan(dest(&t)...); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
