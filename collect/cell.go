@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 	"time"
@@ -20,9 +21,8 @@ import (
 // maxArtefact bounds what is read of a result file: ten times the largest seen.
 const maxArtefact = 1 << 30
 
-// ErrTimeout marks a command that did not end within its limit. Implementations
-// of [Node] wrap it.
-var ErrTimeout = errors.New("time limit reached")
+// errBudget ends a client that takes longer than the plan allows.
+var errBudget = errors.New("time limit reached")
 
 // sweep measures every cell in order. A failed cell is recorded and the next
 // one is tried, unless the options, a dead server or a lost node say otherwise.
@@ -169,13 +169,10 @@ func (x *run) client(ctx context.Context, s *server, c plan.Cell, rep int) (exit
 		}
 	}()
 	budget := time.Duration(x.p.Params.ClientBudget()) * time.Second
-	wait := x.cmds.wait("cell", job)
-	wait.cmd.Timeout = budget
-	res, err := x.node.Run(wctx, wait.cmd)
-	var end exit
-	if err == nil {
-		end, err = parseWait(res)
-	}
+	wctx, cancelBudget := context.WithTimeoutCause(wctx, budget, errBudget)
+	defer cancelBudget()
+	state, err := x.cmds.job(job).Wait(wctx, x.node)
+	end := exitOf(state)
 	if err == nil {
 		x.clientJob = ""
 		if end.Code != nil && *end.Code == 0 {
@@ -187,15 +184,15 @@ func (x *run) client(ctx context.Context, s *server, c plan.Cell, rep int) (exit
 	case ctx.Err() != nil:
 		return end, ctx.Err() // teardown stops the client
 	case errors.Is(context.Cause(wctx), errServer):
-		if s.err != nil && errors.Is(s.err, ErrUnreachable) {
+		if unreachable(s.err) {
 			x.lost = s.err
 			return end, s.err
 		}
 		err = fmt.Errorf("%w: it ended while the client ran: %s; last lines of its log:\n%s", errServer, s.died(), x.logTail(ctx, s.log))
-	case errors.Is(err, ErrTimeout):
+	case errors.Is(context.Cause(wctx), errBudget):
 		err = fmt.Errorf("the client did not end within %v (params.client_initial_wait_s + client_poll_count × client_poll_wait_time) and was stopped", budget)
 	default:
-		err = x.transport(ctx, wait, err)
+		err = x.transport(ctx, x.cmds.wait("cell", job), err)
 		if x.lost != nil {
 			return end, err
 		}
@@ -223,7 +220,7 @@ func (x *run) keep(ctx context.Context, dir *artifact.CellDir, folder, name stri
 	var errs []error
 	var data bytes.Buffer
 	s := x.cmds.fetch(path.Join(folder, name))
-	res, err := x.node.Stream(ctx, s.cmd, &data, maxArtefact)
+	res, err := x.node.Stream(ctx, command(s), &limited{w: &data, left: maxArtefact}, nil)
 	switch {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("fetching %s: %w", name, x.transport(ctx, s, err)))
@@ -248,6 +245,20 @@ func (x *run) keep(ctx context.Context, dir *artifact.CellDir, folder, name stri
 		return err
 	}
 	return errors.Join(errs...)
+}
+
+// A limited writer refuses more than it has room for.
+type limited struct {
+	w    io.Writer
+	left int64
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	if int64(len(b)) > l.left {
+		return 0, fmt.Errorf("more than %d bytes", int64(maxArtefact))
+	}
+	l.left -= int64(len(b))
+	return l.w.Write(b)
 }
 
 // write keeps an artefact byte for byte, unless a known secret is in it.

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"cvs/collect/artifact"
-	"cvs/collect/container"
 	"cvs/collect/plan"
+	"cvs/collect/remote"
 )
 
 // ErrRun marks what went wrong on the way: host, SSH, docker, server or client
@@ -31,31 +31,14 @@ var (
 	ErrInput = errors.New("bad input")
 )
 
-// ErrUnreachable marks a command whose verdict was never learned because the
-// connection failed. Implementations of [Node] wrap it.
-var ErrUnreachable = errors.New("node unreachable")
-
-// A Result is what a finished command left behind.
-type Result struct {
-	ExitCode       int
-	Stdout, Stderr []byte
-}
-
-// A Node is one machine as a run needs it. Run and Stream give an error only
-// when the command's own status was not learned; a failing command is a Result.
+// A Node is one machine as a run needs it; [remote.Host] is the real one. An
+// error of Run and Stream means that the command's own status was not learned.
 type Node interface {
-	// Run carries out a command and captures a bounded part of what it prints.
-	Run(ctx context.Context, c container.Command) (Result, error)
-	// Stream is Run with standard output going to w, up to limit bytes; more is an
-	// error.
-	Stream(ctx context.Context, c container.Command, w io.Writer, limit int64) (Result, error)
-	// Hold runs a command until release is called. It returns once the command
-	// wrote a line or ended; held is false when it ended, with its Result.
-	Hold(ctx context.Context, c container.Command) (held bool, res Result, release func(), err error)
-	// Dial opens a TCP connection from the node, for example to its loopback.
-	Dial(ctx context.Context, addr string) (net.Conn, error)
-	// HTTP sends requests from the node.
-	HTTP() http.RoundTripper
+	Run(ctx context.Context, c remote.Command) (remote.Result, error)
+	Stream(ctx context.Context, c remote.Command, stdout, stderr io.Writer) (remote.Result, error)
+	DialTCP(ctx context.Context, addr string) (net.Conn, error)
+	HTTPTransport() http.RoundTripper
+	Notices() []string
 	Close() error
 }
 

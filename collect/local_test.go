@@ -15,20 +15,23 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"al.essio.dev/pkg/shellescape"
-
 	"cvs/collect/artifact"
-	"cvs/collect/container"
+	"cvs/collect/lab"
 	"cvs/collect/plan"
+	"cvs/collect/remote"
 )
 
 // TestMain lets the test binary stand in for docker, python and a server under
 // their names, so that the run's commands are really executed.
 func TestMain(m *testing.M) {
+	if handled, code := lab.Main(os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr); handled {
+		os.Exit(code)
+	}
 	switch filepath.Base(os.Args[0]) {
 	case "docker":
 		os.Exit(dockerMain(os.Args[1:]))
@@ -172,8 +175,10 @@ func serveMain(port int, model string) int {
 // A localNode is this machine in the place of a remote one.
 type localNode struct {
 	env  []string
-	dir  string // state
-	lose func(container.Command) bool
+	dir  string                    // state
+	lose func(remote.Command) bool // from this command on the node does not answer
+
+	mu   sync.Mutex
 	lost bool
 }
 
@@ -196,7 +201,7 @@ func newLocalNode(t *testing.T) *localNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &localNode{dir: dir, env: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir, stateEnv + "=" + dir}}
+	n := &localNode{dir: dir, env: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, stateEnv + "=" + dir}}
 	t.Cleanup(func() {
 		for _, p := range n.processes() {
 			syscall.Kill(p, syscall.SIGKILL)
@@ -213,55 +218,70 @@ func (n *localNode) behave(t *testing.T, name, what string) {
 	}
 }
 
-func (n *localNode) run(ctx context.Context, c container.Command, out io.Writer) (Result, error) {
-	if n.lost || n.lose != nil && n.lose(c) {
-		n.lost = true
-		return Result{}, fmt.Errorf("connection reset: %w", ErrUnreachable)
+func (n *localNode) gone(c remote.Command) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = n.lost || n.lose != nil && n.lose(c)
+	return n.lost
+}
+
+func (n *localNode) back() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lose, n.lost = nil, false
+}
+
+func (n *localNode) Stream(ctx context.Context, c remote.Command, stdout, stderr io.Writer) (remote.Result, error) {
+	if n.gone(c) {
+		return remote.Result{}, &remote.LostError{Host: "192.0.2.11", Command: c.Name, Err: errors.New("connection reset")}
 	}
-	rctx := ctx
+	line, err := c.Line()
+	if err != nil {
+		return remote.Result{}, err
+	}
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		rctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
-	cmd := exec.CommandContext(rctx, "/bin/sh", "-c", "exec "+shellescape.QuoteCommand(c.Args))
-	cmd.Env, cmd.Stdin = n.env, bytes.NewReader(c.Stdin)
-	var stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = out, &stderr
-	err := cmd.Run()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd.Env, cmd.Stdout, cmd.Stderr = n.env, stdout, stderr
+	cmd.WaitDelay = time.Second
+	if c.Stdin != nil {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return remote.Result{}, err
+		}
+		go func() { // as over SSH: nobody waits for the input to be read
+			io.Copy(in, c.Stdin)
+			in.Close()
+		}()
+	}
+	err = cmd.Run()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return Result{}, ctx.Err()
-	case rctx.Err() != nil:
-		return Result{}, ErrTimeout
+		return remote.Result{}, ctx.Err()
 	case errors.As(err, &exit):
-		return Result{ExitCode: exit.ExitCode(), Stderr: stderr.Bytes()}, nil
+		return remote.Result{ExitCode: exit.ExitCode()}, nil
 	}
-	return Result{Stderr: stderr.Bytes()}, err
+	return remote.Result{}, err
 }
 
-func (n *localNode) Run(ctx context.Context, c container.Command) (Result, error) {
-	var out bytes.Buffer
-	res, err := n.run(ctx, c, &out)
-	res.Stdout = out.Bytes()
+func (n *localNode) Run(ctx context.Context, c remote.Command) (remote.Result, error) {
+	var out, errs bytes.Buffer
+	res, err := n.Stream(ctx, c, &out, &errs)
+	res.Stdout, res.Stderr = out.Bytes(), errs.Bytes()
 	return res, err
 }
 
-func (n *localNode) Stream(ctx context.Context, c container.Command, w io.Writer, _ int64) (Result, error) {
-	return n.run(ctx, c, w)
-}
-
-func (n *localNode) Hold(context.Context, container.Command) (bool, Result, func(), error) {
-	return true, Result{}, func() {}, nil
-}
-
-func (n *localNode) Dial(ctx context.Context, addr string) (net.Conn, error) {
+func (n *localNode) DialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 }
 
-func (n *localNode) HTTP() http.RoundTripper { return &http.Transport{} }
-func (n *localNode) Close() error            { return nil }
+func (n *localNode) HTTPTransport() http.RoundTripper { return &http.Transport{} }
+func (n *localNode) Notices() []string                { return nil }
+func (n *localNode) Close() error                     { return nil }
 
 // processes are the living ones that were started on the node.
 func (n *localNode) processes() []int {
@@ -282,7 +302,12 @@ func (n *localNode) processes() []int {
 // nothingLeft checks what every run owes the node.
 func (n *localNode) nothingLeft(t *testing.T, runID string) {
 	t.Helper()
-	if p := n.processes(); len(p) > 0 {
+	// A job's lease watch may need a moment to notice that the job is over.
+	p := n.processes()
+	for end := time.Now().Add(10 * time.Second); len(p) > 0 && time.Now().Before(end); p = n.processes() {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if len(p) > 0 {
 		for _, pid := range p {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			t.Errorf("process %d is left: %q", pid, strings.ReplaceAll(string(b), "\x00", " "))

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"cvs/collect/artifact"
 	"cvs/collect/container"
 	"cvs/collect/plan"
+	"cvs/collect/remote"
 )
 
 const (
@@ -99,7 +101,14 @@ func (r *Runner) Run(ctx context.Context) (artifact.Meta, error) {
 		}
 		err = errors.Join(err, terr)
 		status, reason = artifact.Failed, clip(strings.ReplaceAll(err.Error(), "\n", "; "), 2000)
-		err = fmt.Errorf("%w: %w", ErrRun, err)
+		class := ErrRun
+		if errors.Is(err, remote.ErrInput) { // a key file, for example: nothing was touched
+			class = ErrInput
+		}
+		err = fmt.Errorf("%w: %w", class, err)
+	}
+	if err != nil {
+		err = &safeError{x.cmds.hide.text(err.Error()), err}
 	}
 	ended := r.Now()
 	r.Split.Wall = ended.Sub(started)
@@ -108,6 +117,16 @@ func (r *Runner) Run(ctx context.Context) (artifact.Meta, error) {
 	}
 	return r.Store.Meta(), err
 }
+
+// A safeError is an error whose text holds no secret. What it wraps may, and is
+// only there to be recognised.
+type safeError struct {
+	text string
+	err  error
+}
+
+func (e *safeError) Error() string { return e.text }
+func (e *safeError) Unwrap() error { return e.err }
 
 // A storeError is a failure of the run directory: the disk, not the node.
 type storeError struct{ err error }
@@ -193,10 +212,29 @@ func (x *run) skip(s artifact.Stage, reason string) error {
 	return nil
 }
 
+// command is a step as the transport takes it.
+func command(s Step) remote.Command {
+	c := remote.Command{Args: s.cmd.Args, Timeout: s.cmd.Timeout, Name: brief(s)}
+	if s.cmd.Stdin != nil {
+		c.Stdin = bytes.NewReader(s.cmd.Stdin)
+	}
+	return c
+}
+
+// unreachable reports whether an error means that the connection is of no more
+// use. A command that took too long does not: the node still answered others.
+func unreachable(err error) bool {
+	var slow *remote.TimeoutError
+	if errors.As(err, &slow) && slow.Phase == remote.PhaseCommand {
+		return false
+	}
+	return errors.Is(err, remote.ErrRemote)
+}
+
 // do sends one step. The error says which host and what was being done; when the
 // connection is the reason, the run remembers it.
-func (x *run) do(ctx context.Context, s Step) (Result, error) {
-	res, err := x.node.Run(ctx, s.cmd)
+func (x *run) do(ctx context.Context, s Step) (remote.Result, error) {
+	res, err := x.node.Run(ctx, command(s))
 	if err != nil {
 		return res, x.transport(ctx, s, err)
 	}
@@ -204,14 +242,14 @@ func (x *run) do(ctx context.Context, s Step) (Result, error) {
 }
 
 func (x *run) transport(ctx context.Context, s Step, err error) error {
-	if errors.Is(err, ErrUnreachable) && ctx.Err() == nil {
+	if unreachable(err) && ctx.Err() == nil {
 		x.lost = err
 	}
 	return fmt.Errorf("%s on %s: %w", brief(s), s.Host, err)
 }
 
 // must is do for a step that has to succeed.
-func (x *run) must(ctx context.Context, s Step) (Result, error) {
+func (x *run) must(ctx context.Context, s Step) (remote.Result, error) {
 	res, err := x.do(ctx, s)
 	if err == nil && res.ExitCode != 0 {
 		out := res.Stderr

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"cvs/collect/artifact"
-	"cvs/collect/container"
 	"cvs/collect/plan"
+	"cvs/collect/remote"
 )
 
 // TestRun carries out a whole run with real processes.
@@ -108,7 +108,7 @@ func TestCells(t *testing.T) {
 		{"exit1", "unrecognized arguments", []string{"client_log", "server_log"}, artifact.Failed, 1},
 		{"partial", "results.json is not whole", []string{"client_log", "partial", "server_log"}, artifact.Failed, 1},
 		{"none", "left no results.json", []string{"client_log", "server_log"}, artifact.Failed, 1},
-		{"hang", "did not end within 1s", []string{"client_log", "server_log"}, artifact.Failed, 1},
+		{"hang", "did not end within 4s", []string{"client_log", "server_log"}, artifact.Failed, 1},
 		{"killserver", "exit status 9", []string{"client_log", "server_log"}, artifact.Failed, 2},
 	}
 	for _, tt := range tests {
@@ -117,7 +117,7 @@ func TestCells(t *testing.T) {
 			r, n := localRun(t)
 			n.behave(t, "client-64", tt.client)
 			if tt.client == "hang" {
-				r.Plan.Params.ClientInitialWait, r.Plan.Params.ClientPollCount = 1, 0
+				r.Plan.Params.ClientInitialWait, r.Plan.Params.ClientPollCount = 4, 0
 			}
 			meta, err := r.Run(context.Background())
 			if !errors.Is(err, ErrRun) || meta.Status != artifact.Failed {
@@ -228,19 +228,19 @@ func TestEnds(t *testing.T) {
 			r.Options.Repeat = 2
 		}, "restarted once already", 3, ""},
 		{"connection lost", func(_ *testing.T, r *Runner, n *localNode) {
-			n.lose = func(c container.Command) bool {
+			n.lose = func(c remote.Command) bool {
 				return strings.Contains(strings.Join(c.Args, " "), "benchmark_serving")
 			}
 			dials := 0
 			r.Dial = func(context.Context, plan.Node) (Node, error) {
 				if dials++; dials > 1 { // it answers again, for the teardown
-					n.lose, n.lost = nil, false
+					n.back()
 				}
 				return n, nil
 			}
 		}, "connection reset", 1, ""},
 		{"unreachable for good", func(_ *testing.T, r *Runner, n *localNode) {
-			n.lose = func(c container.Command) bool { return strings.Contains(strings.Join(c.Args, " "), "run -d") }
+			n.lose = func(c remote.Command) bool { return strings.Contains(strings.Join(c.Args, " "), "run -d") }
 			dials := 0
 			r.Dial = func(context.Context, plan.Node) (Node, error) {
 				if dials++; dials > 1 {
@@ -334,8 +334,8 @@ type cancelOnWait struct {
 	cancel func()
 }
 
-func (c *cancelOnWait) Run(ctx context.Context, cmd container.Command) (Result, error) {
-	if strings.HasSuffix(cmd.Args[len(cmd.Args)-1], "/client-2-1") {
+func (c *cancelOnWait) Run(ctx context.Context, cmd remote.Command) (remote.Result, error) {
+	if strings.HasPrefix(cmd.Name, "wait") && strings.HasSuffix(cmd.Name, "client-2-1") {
 		c.cancel()
 	}
 	return c.localNode.Run(ctx, cmd)

@@ -123,15 +123,11 @@ func (x *run) startServer(ctx context.Context, c plan.Cell, repeat int) error {
 		close(s.done)
 		return err
 	}
-	node := x.node
-	wait := x.cmds.wait("server_start", s.job)
+	node, job := x.node, x.cmds.job(s.job)
 	go func() { // owned by stopServer, which cancels it and waits for done
 		defer close(s.done)
-		res, err := node.Run(watch, wait.cmd)
-		if err == nil {
-			s.exit, err = parseWait(res)
-		}
-		s.err = err
+		state, err := job.Wait(watch, node)
+		s.exit, s.err = exitOf(state), err
 	}()
 	if err := x.ready(ctx, s); err != nil {
 		if ctx.Err() == nil && x.lost == nil {
@@ -169,10 +165,14 @@ func (x *run) ready(ctx context.Context, s *server) error {
 		case err == nil:
 			return nil
 		case errors.Is(context.Cause(ctx), errServer):
+			if unreachable(s.err) {
+				x.lost = s.err
+				return s.err
+			}
 			return fmt.Errorf("%w: it ended while starting: %s", errServer, s.died())
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, ErrUnreachable):
+		case unreachable(err):
 			x.lost = err
 			return err
 		case errors.As(err, &final):
@@ -306,12 +306,8 @@ func (x *run) stopServer(ctx context.Context) error {
 // stopJob stops a job by the ids it recorded. An error means that it may still
 // be running.
 func (x *run) stopJob(ctx context.Context, stage, job string) error {
-	res, err := x.must(ctx, x.cmds.stop(stage, job, x.grace()))
-	if err != nil {
-		return err
-	}
-	if got := strings.TrimSpace(string(res.Stdout)); got != "stopped" {
-		return fmt.Errorf("the processes of %s on %s are still there after KILL", path.Base(job), x.cmds.host)
+	if _, err := x.must(ctx, x.cmds.stop(stage, job, x.grace())); err != nil {
+		return fmt.Errorf("stopping %s: %w", path.Base(job), err)
 	}
 	return nil
 }

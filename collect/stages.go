@@ -1,17 +1,22 @@
 package collect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/crypto/ssh" // for the reason why a tunnel was not opened
+
 	"cvs/collect/artifact"
 	"cvs/collect/container"
+	"cvs/collect/remote"
 )
 
 // A stage is one step of a run, in the order of lifecycle. A stage that fails
@@ -84,12 +89,17 @@ func (x *run) connect(ctx context.Context) error {
 		return err
 	}
 	x.attach(n)
+	for _, notice := range n.Notices() {
+		if err := x.warn("connect", "%s", notice); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (x *run) attach(n Node) {
 	x.node, x.lost = n, nil
-	x.http = &http.Client{Transport: n.HTTP()}
+	x.http = &http.Client{Transport: n.HTTPTransport()}
 }
 
 func (x *run) preflight(ctx context.Context) error {
@@ -108,11 +118,11 @@ func (x *run) preflight(ctx context.Context) error {
 
 func (x *run) takeLock(ctx context.Context) error {
 	s := x.cmds.lock()
-	held, res, release, err := x.node.Hold(ctx, s.cmd)
+	release, res, err := hold(ctx, x.node, command(s))
 	switch {
 	case err != nil:
 		return x.transport(ctx, s, err)
-	case held:
+	case release != nil:
 		x.release = release
 		return nil
 	case res.ExitCode == 75:
@@ -121,7 +131,56 @@ func (x *run) takeLock(ctx context.Context) error {
 	return x.warn("preflight", "%s cannot be locked against other runs (%s)", x.cmds.host, lockProblem(res))
 }
 
-func lockProblem(res Result) string {
+// hold starts a command that prints a line and then stays until its input ends.
+// It returns once the line came, with what ends the command, or once the command
+// ended by itself, with its result.
+func hold(ctx context.Context, n Node, c remote.Command) (release func(), res remote.Result, err error) {
+	stdin, input := io.Pipe()
+	stdout, output := io.Pipe()
+	var stderr bytes.Buffer
+	c.Stdin = stdin
+	hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { // ended by release, or by the command
+		defer close(done)
+		res, err = n.Stream(hctx, c, output, &stderr)
+		output.Close()
+	}()
+	line := make(chan bool, 1)
+	go func() { // ends with the output
+		var b [1]byte
+		_, rerr := stdout.Read(b[:])
+		line <- rerr == nil
+		_, _ = io.Copy(io.Discard, stdout)
+	}()
+	end := func() {
+		input.Close()
+		select {
+		case <-done:
+		case <-time.After(holdGrace):
+			cancel()
+			<-done
+		}
+		cancel()
+	}
+	select {
+	case <-ctx.Done():
+		end()
+		return nil, remote.Result{}, ctx.Err()
+	case held := <-line:
+		if held {
+			return end, remote.Result{}, nil
+		}
+	}
+	end()
+	res.Stderr = stderr.Bytes()
+	return nil, res, err
+}
+
+// holdGrace is how long a held command may take to notice the end of its input.
+const holdGrace = 2 * time.Second
+
+func lockProblem(res remote.Result) string {
 	if res.ExitCode == 69 {
 		return "flock is not installed there"
 	}
@@ -134,14 +193,18 @@ func (x *run) loopback() string { return net.JoinHostPort("127.0.0.1", strconv.I
 func (x *run) portFree(ctx context.Context) error {
 	dctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	c, err := x.node.Dial(dctx, x.loopback())
+	c, err := x.node.DialTCP(dctx, x.loopback())
 	switch {
 	case err == nil:
 		c.Close()
 		return fmt.Errorf("port %d on %s is already in use: stop what listens there, or choose another params.port_no", x.p.Params.Port, x.cmds.host)
-	case errors.Is(err, ErrUnreachable) && ctx.Err() == nil:
+	case unreachable(err) && ctx.Err() == nil:
 		x.lost = err
 		return fmt.Errorf("asking for port %d on %s: %w", x.p.Params.Port, x.cmds.host, err)
+	}
+	var refused *ssh.OpenChannelError
+	if errors.As(err, &refused) && refused.Reason == ssh.Prohibited {
+		return fmt.Errorf("the SSH server of %s refuses TCP forwarding, which readiness is asked through: allow it for this user (AllowTcpForwarding local): %w", x.cmds.host, err)
 	}
 	return ctx.Err()
 }
@@ -264,6 +327,6 @@ func (x *run) model(ctx context.Context) error {
 	if len(m.Problems) > 0 {
 		return fmt.Errorf("model %s on %s is not whole (snapshot %s): %s", x.p.Model.ID, x.cmds.host, m.Snapshot, strings.Join(m.Problems, "; "))
 	}
-	x.note("model", "model %s: %.1f GB, snapshot %s", x.p.Model.ID, float64(m.Bytes)/1e9, m.Snapshot)
+	x.note("model", "model %s: %.3g GB, snapshot %s", x.p.Model.ID, float64(m.Bytes)/1e9, m.Snapshot)
 	return nil
 }

@@ -6,12 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	"al.essio.dev/pkg/shellescape" // one quoting rule for every command, kept by others
-
 	"cvs/collect/artifact"
 	"cvs/collect/container"
 	"cvs/collect/driver"
 	"cvs/collect/plan"
+	"cvs/collect/remote"
 )
 
 // A Step is one remote command of a run, as it would be sent.
@@ -94,7 +93,7 @@ func (c *commands) inside(stage string, stdin []byte, limit time.Duration, args 
 
 func (c *commands) step(stage, in string, argv []string, env []plan.EnvVar, cmd container.Command) Step {
 	s := Step{Stage: stage, Host: c.host, Container: in, Argv: c.hide.list(argv), Env: []string{},
-		Command: c.hide.text(shellescape.QuoteCommand(cmd.Args)), cmd: cmd}
+		Command: c.hide.text(line(cmd)), cmd: cmd}
 	if cmd.Stdin != nil {
 		s.Stdin = redactExports(cmd.Stdin)
 	}
@@ -106,6 +105,16 @@ func (c *commands) step(stage, in string, argv []string, env []plan.EnvVar, cmd 
 		s.Env = append(s.Env, e.Name+"="+c.hide.text(v))
 	}
 	return s
+}
+
+// line is the text sent for a command. One that cannot be sent fails when it is
+// tried, with the reason; a list of commands only shows that reason.
+func line(cmd container.Command) string {
+	text, err := remote.Command{Args: cmd.Args}.Line()
+	if err != nil {
+		return "(cannot be sent: " + err.Error() + ")"
+	}
+	return text
 }
 
 // redactExports shows which variables an input sets, and no value: everything
@@ -140,12 +149,12 @@ func (c *commands) sudoProbe() Step {
 // only if it is there, because in a sticky folder the owner of a file may be the
 // only one who may open it for creation.
 func (c *commands) lock() Step {
-	const script = `f=$1; command -v flock >/dev/null || exit 69
+	const script = `f=${TMPDIR:-/tmp}/$1; command -v flock >/dev/null || exit 69
 [ -e "$f" ] || (umask 022; : >"$f") 2>/dev/null
 exec 9<"$f" || exit 73
 flock -n 9 || exit 75
 echo locked; exec cat >/dev/null`
-	return c.onHost("preflight", container.Command{Args: []string{"sh", "-c", script, "sh", "/tmp/cvs-node.lock"}})
+	return c.onHost("preflight", container.Command{Args: []string{"sh", "-c", script, "sh", "cvs-node.lock"}})
 }
 
 func (c *commands) inspect(stage string) Step {
@@ -245,7 +254,7 @@ func (c *commands) start(stage, job, log string, proc driver.Process) Step {
 	argv := proc.Args
 	for _, v := range proc.PrependPath {
 		// Only the folder, a constant of the driver, is part of the script.
-		script := v.Name + `=` + shellescape.Quote(v.Value) + `${` + v.Name + `:+:$` + v.Name + `}; export ` + v.Name + `; exec "$@"`
+		script := v.Name + `=` + remote.Quote([]string{v.Value}) + `${` + v.Name + `:+:$` + v.Name + `}; export ` + v.Name + `; exec "$@"`
 		argv = append([]string{"sh", "-c", script, "sh"}, argv...)
 	}
 	var plain []string
@@ -257,8 +266,9 @@ func (c *commands) start(stage, job, log string, proc driver.Process) Step {
 	if len(plain) > 0 {
 		argv = append(append([]string{"env"}, plain...), argv...)
 	}
-	args := jobStartArgs(job, log, c.envFile(), argv...)
-	cmd := container.Command{Args: c.docker.Exec(c.p.Container.Name, false, args...), Timeout: probeTimeout}
+	j := c.job(job)
+	j.Args = append([]string{"sh", "-c", launchScript, "sh", log, c.envFile()}, argv...)
+	cmd := container.Command{Args: j.StartArgs(), Timeout: probeTimeout}
 	env := c.secrets(proc)
 	for _, e := range proc.Env {
 		if !container.Secret(e.Name) {
@@ -266,6 +276,11 @@ func (c *commands) start(stage, job, log string, proc driver.Process) Step {
 		}
 	}
 	return c.step(stage, c.p.Container.Name, proc.Args, env, cmd)
+}
+
+// job is the detached process whose state lies in that folder of the container.
+func (c *commands) job(dir string) remote.Job {
+	return remote.Job{Dir: dir, Prefix: c.docker.Exec(c.p.Container.Name, false), Lease: lease}
 }
 
 func (c *commands) serverJob(session int) string {
@@ -292,11 +307,22 @@ func (c *commands) startClient(cell plan.Cell, repeat int) Step {
 // clientLog is the client's log in a cell's folder, for every driver.
 const clientLog = "client.log"
 
-// wait blocks until a job ends. Its limit is the caller's.
-func (c *commands) wait(stage, job string) Step { return c.inside(stage, nil, 0, jobWaitArgs(job)...) }
+// wait shows one of the commands that a run waits with: each waits for a part of
+// the time and renews the job's lease. The run itself uses [remote.Job.Wait].
+func (c *commands) wait(stage, job string) Step {
+	args := c.job(job).WaitArgs(lease / 3)
+	return c.jobStep(stage, container.Command{Args: args, Timeout: lease})
+}
 
+// stop ends a job by its recorded ids: TERM, and KILL after the grace period.
 func (c *commands) stop(stage, job string, grace time.Duration) Step {
-	return c.inside(stage, nil, 2*grace+probeTimeout, jobStopArgs(job, grace)...)
+	return c.jobStep(stage, container.Command{Args: c.job(job).KillArgs(grace), Timeout: grace + fileTimeout})
+}
+
+// jobStep shows a job's command without what brings it into the container.
+func (c *commands) jobStep(stage string, cmd container.Command) Step {
+	argv := cmd.Args[len(c.docker.Exec(c.p.Container.Name, false)):]
+	return c.step(stage, c.p.Container.Name, argv, nil, cmd)
 }
 
 func (c *commands) fetch(file string) Step {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"al.essio.dev/pkg/shellescape"
 	"github.com/google/go-cmp/cmp"
 
 	"cvs/collect/container"
@@ -265,4 +264,4 @@ func golden(t *testing.T, name, got string) {
 
 // sent is the string that goes over SSH; a step's Command is the same with
 // secrets taken out.
-func sent(s Step) string { return shellescape.QuoteCommand(s.cmd.Args) }
+func sent(s Step) string { return line(s.cmd) }

@@ -87,6 +87,10 @@ func (x *run) removeContainer(ctx context.Context) (container.Removal, error) {
 func (x *run) reconnect(ctx context.Context) error {
 	cause := x.lost
 	_ = x.node.Close()
+	if x.release != nil { // the lock went with the connection; this ends its watch
+		x.release()
+		x.release = nil
+	}
 	if s := x.server; s != nil {
 		s.cancel()
 	}
@@ -94,7 +98,6 @@ func (x *run) reconnect(ctx context.Context) error {
 		n, err := x.r.Dial(ctx, x.p.Cluster.Nodes[0])
 		if err == nil {
 			x.attach(n)
-			x.release = nil
 			return nil
 		}
 		if x.r.Sleep(ctx, 2*time.Second) != nil {

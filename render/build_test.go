@@ -51,7 +51,10 @@ func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
 	d := fixture()
 	d.Quality = append(d.Quality, warehouse.DataQualityRow{Severity: "warning", Code: "orphan", Path: "results/isl1_osl1_conc512/results.json", Message: "kept, not judged"})
-	d.Cells[0].State, d.Cells[0].DataErrors = warehouse.Error, 1
+	d.Cells[0].State = warehouse.Error
+	d.Quality = append(d.Quality,
+		warehouse.DataQualityRow{Severity: "data_error", Code: "malformed", CellKey: d.Cells[0].CellKey, Message: "the file ends inside a string"},
+		warehouse.DataQualityRow{Severity: "data_error", Code: "no_result", CellKey: key(1024, 64), Message: "no result file was found"})
 	d.Checks = append(d.Checks, warehouse.CheckGateRow{Scope: "accuracy", Target: "gsm8k", Metric: "gsm8k.exact_match__strict-match", Kind: "min", State: warehouse.Fail, Wanted: ptr(0.94), Got: ptr(0.93)})
 	deck := Build(d, testOptions)
 	for i, want := range []int{8, len(d.Gates) + 1} {
@@ -144,7 +147,7 @@ func TestWouldFail(t *testing.T) {
 		Tiers: []warehouse.TierRow{{CellKey: "k", Tier: "health", State: "record", Specs: 1, WouldFail: 1}},
 	}
 	deck := Build(d, Options{})
-	if got := section(t, deck, "cells").Cells[0].Tables[0].Rows[0].Mark; got.Word != "would fail" || got.Class == "fail" {
+	if got := section(t, deck, "cells").Cells[0].Tables[0].Rows[0].Cells[0].Mark; got.Word != "would fail" || got.Class == "fail" {
 		t.Errorf("mark %+v", got)
 	}
 	if got := section(t, deck, "gates").Tables[0].Rows[0].Cells[2].Small; got != "1 would fail" {

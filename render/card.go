@@ -98,12 +98,13 @@ func (b *builder) card() []Field {
 	if r.DP > 1 {
 		par += " · DP " + strconv.Itoa(r.DP)
 	}
-	add("Parallelism", par, plural(r.NNodes, "node")+", "+plural(r.GPUs, "GPU"))
-	add("Image", r.Image, b.labels["image_digest"])
-	why := r.EnforceOrigin
-	if why != "" {
-		why = "by " + why
+	if r.TP > 0 && r.NNodes > 0 {
+		add("Parallelism", par, plural(r.NNodes, "node")+", "+plural(r.GPUs, "GPU"))
+	} else {
+		add("Parallelism", "", "not stated")
 	}
+	add("Image", r.Image, b.digest())
+	why := r.EnforceOrigin
 	if r.Enforce {
 		add("Thresholds", "enforced", why)
 	} else {
@@ -129,11 +130,32 @@ func (b *builder) card() []Field {
 		out = append(out, Field{Label: "Command", Value: c, Mono: true})
 	}
 	for _, k := range slices.Sorted(maps.Keys(b.labels)) {
-		if k != "notes" && k != "image_digest" {
+		if k != "notes" {
 			add(capital(strings.ReplaceAll(k, "_", " ")), b.labels[k], "")
 		}
 	}
 	return out
+}
+
+// digest is the image's digest, or the digests by host where they differ; ""
+// where none is known.
+func (b *builder) digest() string {
+	hosts := slices.Sorted(maps.Keys(b.d.Digests))
+	seen := map[string]bool{}
+	var each []string
+	for _, h := range hosts {
+		seen[b.d.Digests[h]] = true
+		each = append(each, h+": "+b.d.Digests[h])
+	}
+	if len(seen) == 1 {
+		return b.d.Digests[hosts[0]]
+	}
+	return strings.Join(each, ", ")
+}
+
+// words are the notes of the run card and of the reviewers.
+func (b *builder) words() string {
+	return strings.Trim(b.labels["notes"]+"\n\n"+b.d.Notes, "\n")
 }
 
 func (b *builder) footer(o Options) []string {

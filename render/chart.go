@@ -21,6 +21,7 @@ type Figure struct {
 	Bad             bool   // a point fails its gate
 	Alt             string // text alternative
 	Gaps            string // points that have no value, in words
+	Off             string // gates too far away to draw, in words
 	Data            figureData
 	Table           *Table
 }
@@ -57,9 +58,9 @@ func (c curve) figure() *Figure {
 	f := &Figure{ID: c.id, Title: c.title, Label: c.label, Unit: c.unit}
 	slices.SortFunc(c.points, func(a, b point) int { return a.conc - b.conc })
 	var values, gates, bad []opts.LineData
-	var gaps, seen []string
+	var gaps, seen, off []string
 	first, last := 0, 0
-	gated := false
+	gated, far := false, c.far()
 	f.Table = &Table{Caption: "Data of the chart " + c.title, Head: []Column{
 		{Text: "Concurrency", Class: "n"}, {Text: c.label, Unit: c.unit, Class: "n"}, {Text: "Gate", Unit: c.unit, Class: "n"}}}
 	for _, p := range c.points {
@@ -70,7 +71,12 @@ func (c curve) figure() *Figure {
 		last = p.conc
 		f.Data.Ticks = append(f.Data.Ticks, x)
 		values = append(values, at(x, p.value))
-		gates = append(gates, at(x, p.gate))
+		shownGate := p.gate
+		if shownGate != nil && *shownGate > far {
+			shownGate = nil
+			off = append(off, fmt.Sprintf("%s at %d", bound(*p.gate), p.conc))
+		}
+		gates = append(gates, at(x, shownGate))
 		row := Row{Cells: []Cell{{Text: grouped(x, 0), Class: "n"}, {Text: "—", Class: "n dim", Title: p.missing}, {Text: "—", Class: "n dim"}}}
 		if p.value != nil {
 			row.Cells[1] = Cell{Text: rounded(c.metric, *p.value), Class: "n", Title: exact(*p.value)}
@@ -82,8 +88,8 @@ func (c curve) figure() *Figure {
 		} else {
 			gaps = append(gaps, fmt.Sprintf("%d (%s)", p.conc, p.missing))
 		}
+		gated = gated || shownGate != nil
 		if p.gate != nil {
-			gated = true
 			row.Cells[2] = Cell{Text: c.sign + " " + bound(*p.gate), Class: "n", Title: exact(*p.gate)}
 		}
 		f.Table.Rows = append(f.Table.Rows, row)
@@ -121,10 +127,28 @@ func (c curve) figure() *Figure {
 	if len(seen) == 0 {
 		f.Alt = c.title + " against concurrency: no values."
 	}
+	if len(off) > 0 {
+		f.Off = "Gate far above the values, not drawn: " + strings.Join(off, ", ") + "."
+	}
 	if len(gaps) > 0 {
 		f.Gaps = "No value at concurrency " + strings.Join(gaps, ", ") + "."
 	}
 	return f
+}
+
+// far is the height above which a gate is named instead of drawn: a placeholder
+// of a million milliseconds would press the values flat on the axis.
+func (c curve) far() float64 {
+	top := 0.0
+	for _, p := range c.points {
+		if p.value != nil {
+			top = math.Max(top, *p.value)
+		}
+	}
+	if top == 0 {
+		return math.Inf(1)
+	}
+	return 4 * top
 }
 
 // at is a point of ECharts; a nil or non-finite y is a gap.

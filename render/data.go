@@ -24,6 +24,19 @@ type Source interface {
 	Inputs(ctx context.Context, runID string) ([]warehouse.InputRow, error)
 }
 
+// The facts that a Source may know besides; what it cannot be asked is left out
+// of the deck.
+type (
+	noter interface {
+		// Notes are the reviewers' words about a run.
+		Notes(ctx context.Context, runID string) (string, error)
+	}
+	digester interface {
+		// ImageDigests is the image's digest on each host.
+		ImageDigests(ctx context.Context, runID string) (map[string]string, error)
+	}
+)
+
 // Data is everything a deck shows, as the views said it.
 type Data struct {
 	Run       warehouse.RunRow
@@ -39,6 +52,8 @@ type Data struct {
 	Stages    []warehouse.StageRow
 	Attempts  []warehouse.AttemptRow
 	Inputs    []warehouse.InputRow
+	Notes     string            // reviewers' words
+	Digests   map[string]string // host → image digest
 	// Problems are the questions that were not answered, by the id of the
 	// section that shows the answer.
 	Problems map[string]string
@@ -82,6 +97,16 @@ func Query(ctx context.Context, src Source, runID string) (*Data, error) {
 		{"artifacts", may, into(ctx, runID, src.Inputs, &d.Inputs)},
 	} {
 		if err := q.on(q.section, q.ask()); err != nil {
+			return nil, fmt.Errorf("run %s: %w", runID, err)
+		}
+	}
+	if s, ok := src.(noter); ok {
+		if d.Notes, err = s.Notes(ctx, runID); may("notes", err) != nil {
+			return nil, fmt.Errorf("run %s: %w", runID, err)
+		}
+	}
+	if s, ok := src.(digester); ok {
+		if d.Digests, err = s.ImageDigests(ctx, runID); err != nil {
 			return nil, fmt.Errorf("run %s: %w", runID, err)
 		}
 	}

@@ -145,12 +145,10 @@ type Cell struct {
 	Sort   string // number to sort by where Raw is not one
 }
 
-// A Bar is a drawing 100 wide and 10 high.
+// A Bar is a drawing 100 wide.
 type Bar struct {
-	Track       bool
-	Top, Height string
-	Parts       []BarPart
-	Axis        string // x of a vertical line, "" for none
+	Parts  []BarPart
+	Middle bool // a line at 50
 }
 
 // A BarPart is one filled piece of a [Bar].

@@ -34,8 +34,9 @@ func fixture() *Data {
 			"w1_1k_1k-conc64: no result (client exited with status 1)",
 			"accuracy gsm8k: not run: accuracy tasks do not run in this version",
 		}, "\n")},
-		Checks: []warehouse.CheckGateRow{{Scope: "accuracy", Target: "gsm8k", State: warehouse.Skipped, Reason: "not run: accuracy tasks do not run in this version"}},
-		Inputs: []warehouse.InputRow{{Kind: "config", Path: "mi325x_atom_deepseek-r1_fp8_single.json", SHA256: strings.Repeat("ab", 32), Bytes: 4321}},
+		Digests: map[string]string{"node-01": "sha256:3a1f0c7be1d5c6c0a4f8b2e9d7c1a0b3f5e6d8c9b0a1f2e3d4c5b6a7f8e9d0c1"},
+		Checks:  []warehouse.CheckGateRow{{Scope: "accuracy", Target: "gsm8k", State: warehouse.Skipped, Reason: "not run: accuracy tasks do not run in this version"}},
+		Inputs:  []warehouse.InputRow{{Kind: "config", Path: "mi325x_atom_deepseek-r1_fp8_single.json", SHA256: strings.Repeat("ab", 32), Bytes: 4321}},
 		Quality: []warehouse.DataQualityRow{
 			{CellKey: key(1024, 128), Code: "percentile_validity", Severity: "warning", Message: "P99 of 128 requests rests on one request"},
 			{Code: "vacuous_gate", Severity: "finding", Message: "3 of 156 gates are at least ten times away from the measured value"},

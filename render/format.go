@@ -149,7 +149,7 @@ func percent(v float64) string {
 	case a >= 100:
 		digits = 0
 	case a < 1 && a > 0:
-		digits = min(2-int(math.Floor(math.Log10(a))), 6)
+		digits = min(1-int(math.Floor(math.Log10(a))), 6)
 	}
 	s := grouped(v, digits) + " %"
 	if v > 0 {

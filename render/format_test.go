@@ -57,7 +57,7 @@ func TestBesides(t *testing.T) {
 
 func TestPercent(t *testing.T) {
 	t.Parallel()
-	for v, want := range map[float64]string{0: "0.0 %", 5.04: "+5.0 %", -3.52: "−3.5 %", 0.0123: "+0.0123 %", -250: "−250 %"} {
+	for v, want := range map[float64]string{0: "0.0 %", 5.04: "+5.0 %", -3.52: "−3.5 %", 0.0123: "+0.012 %", -0.5: "−0.50 %", -250: "−250 %"} {
 		if got := percent(v); got != want {
 			t.Errorf("percent(%v) = %q, want %q", v, got, want)
 		}

@@ -116,7 +116,7 @@ func marginBar(pct float64, state warehouse.State) *Bar {
 	if state == warehouse.Pass || state == warehouse.Record || bad(state) {
 		class = fill(string(state))
 	}
-	return &Bar{Track: true, Top: "2", Height: "6", Axis: "50", Parts: []BarPart{{Class: class, X: coord(x), W: coord(math.Max(w, 0.8))}}}
+	return &Bar{Middle: true, Parts: []BarPart{{Class: class, X: coord(x), W: coord(math.Max(w, 0.8))}}}
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
@@ -144,8 +144,11 @@ func severity(x, y warehouse.GateRow) int {
 	return cmp.Or(cmp.Compare(class(x), class(y)), cmp.Compare(margin(x), margin(y)))
 }
 
-// worst are the five gates a reviewer looks at first.
+// worst are the five gates a reviewer looks at first; nil without gates.
 func (b *builder) worst() *Table {
+	if len(b.gates) == 0 {
+		return nil
+	}
 	const most = 5
 	var rows []warehouse.GateRow
 	failed := 0
@@ -171,6 +174,9 @@ func (b *builder) worst() *Table {
 	if failed > most {
 		t.Caption += fmt.Sprintf(" (%d of %d that failed)", most, failed)
 	}
+	if failed > 0 {
+		rows = rows[:failed] // severity put them first
+	}
 	rows = rows[:min(len(rows), most)]
 	t.Head = append(gateHead(), Column{Text: "Cell"})
 	for _, g := range rows {
@@ -188,7 +194,7 @@ func (b *builder) worst() *Table {
 func (b *builder) matrix() *Section {
 	s := &Section{ID: "gates", Title: "Gate matrix", Queries: b.sql(
 		"SELECT * FROM cell_status WHERE run_id = %s", "SELECT * FROM tiers WHERE run_id = %s"),
-		Intro: "One row per planned cell, one column per gate family; failing cells first. The reason stands under the status that needs one."}
+		Intro: "One row per cell, one column per gate family; failing cells first. Hover or focus a status for its reason; a cell's name leads to all its gates."}
 	cells := b.worstFirst()
 	if len(cells) == 0 {
 		s.Empty = "No cell was planned and no result was found."
@@ -197,7 +203,7 @@ func (b *builder) matrix() *Section {
 	var tiers []string
 	for _, t := range b.tierNames() {
 		// What carries no spec cannot fail; it is listed in each cell below.
-		if t != string(metric.Record) {
+		if t != string(metric.Record) && b.inAnyCell(t) {
 			tiers = append(tiers, t)
 		}
 	}
@@ -218,6 +224,15 @@ func (b *builder) matrix() *Section {
 	}
 	s.Tables = []*Table{t}
 	return s
+}
+
+// inAnyCell says whether a family is worth a column: some cell has a spec for
+// it, or it says something other than n/a.
+func (b *builder) inAnyCell(tier string) bool {
+	return slices.ContainsFunc(b.cells, func(c *cell) bool {
+		t, ok := c.tiers[tier]
+		return ok && (t.Specs > 0 || t.State != warehouse.NA)
+	})
 }
 
 func tierCell(c *cell, name string) Cell {
@@ -260,7 +275,7 @@ func (b *builder) cellCards() *Section {
 		if !opened && (c.State == warehouse.Fail || c.State == warehouse.Error) {
 			card.Open, opened = true, true
 		}
-		card.Tables = []*Table{cellGates(c), cellMetrics(c)}
+		card.Tables = []*Table{slim(cellGates(c)), slim(cellMetrics(c))}
 		card.Commands = commands(b.attempts[c.CellKey])
 		s.Cells = append(s.Cells, card)
 	}
@@ -269,6 +284,27 @@ func (b *builder) cellCards() *Section {
 	}
 	s.Count = strconv.Itoa(len(s.Cells))
 	return s
+}
+
+// slim takes off what only sorting, filters and exports need. There are forty
+// rows of these tables per cell, so it halves a large deck.
+func slim(t *Table) *Table {
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		r.Mark.Word = ""
+		for j := range r.Cells {
+			c := &r.Cells[j]
+			c.HasRaw = false
+			if c.Mark != nil {
+				// The reason stands in the row.
+				c.Mark = &Mark{Class: c.Mark.Class, Word: c.Mark.Word}
+			}
+			if c.Title == c.Text {
+				c.Title = ""
+			}
+		}
+	}
+	return t
 }
 
 func headline(c *cell) string {
@@ -336,7 +372,7 @@ func thresholdCell(g warehouse.GateRow, short bool) Cell {
 		full += ":" + strconv.Itoa(g.Line)
 	}
 	if short && g.Line > 0 {
-		return Cell{Text: strconv.Itoa(g.Line), Class: "n", Title: full}
+		return Cell{Text: strconv.Itoa(g.Line), Class: "n"}
 	}
 	return Cell{Text: full, Class: "id"}
 }

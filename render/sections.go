@@ -43,6 +43,9 @@ func (b *builder) charts() *Section {
 	}
 	for _, k := range order {
 		title := fmt.Sprintf("%s input, %s output tokens", grouped(float64(k.isl), 0), grouped(float64(k.osl), 0))
+		if k.isl == 0 || k.osl == 0 {
+			title = "Input and output length not stated"
+		}
 		sh := Shape{Title: title}
 		for _, name := range []string{metric.Headline, "mean_ttft_ms"} {
 			cv := curve{id: anchor("chart", fmt.Sprintf("%s-%d-%d", name, k.isl, k.osl), b.ids),
@@ -110,7 +113,7 @@ var resultColumns = []struct{ name, head string }{
 func (b *builder) results() *Section {
 	cells := b.worstFirst()
 	s := &Section{ID: "results", Title: "Results", Count: strconv.Itoa(len(cells)), Queries: b.sql("SELECT * FROM cells WHERE run_id = %s"),
-		Intro: "Every planned cell, also those without a result. Hover a number for its exact value; a number in red fails its gate."}
+		Intro: "Every cell, also those without a result. Hover a number for its exact value; a number in red fails its gate."}
 	if len(cells) == 0 {
 		s.Empty = "No cell was planned and no result was found."
 		return s
@@ -144,7 +147,7 @@ func (b *builder) results() *Section {
 			}
 			row.Cells = append(row.Cells, v)
 		}
-		row.Cells = append(row.Cells, Cell{Text: orDash(c.hosts())})
+		row.Cells = append(row.Cells, Cell{Text: orDash(c.hosts()), Class: "host"})
 		t.Rows = append(t.Rows, row)
 	}
 	s.Tables = []*Table{t}
@@ -156,7 +159,11 @@ func cellLink(c *cell) Cell {
 	return Cell{Text: c.name, Class: "nm", Href: c.id, Title: text(c.CellKey), Raw: text(c.CellKey), HasRaw: true}
 }
 
+// whole is a length or a concurrency; 0 stands for one that is not known.
 func whole(n int) Cell {
+	if n == 0 {
+		return Cell{Text: "—", Class: "n dim", Title: "not stated", HasRaw: true}
+	}
 	return Cell{Text: grouped(float64(n), 0), Class: "n", Raw: strconv.Itoa(n), HasRaw: true}
 }
 
@@ -234,7 +241,7 @@ func (b *builder) lifecycle() *Section {
 			end = *st.EndedAt
 			took = Cell{Text: span(end.Sub(*st.StartedAt)), Class: "n", Raw: exact(end.Sub(*st.StartedAt).Seconds()), HasRaw: true, Title: exact(end.Sub(*st.StartedAt).Seconds()) + " s"}
 		}
-		bar := &Bar{Track: true, Top: "1", Height: "8"}
+		bar := &Bar{}
 		if wall > 0 {
 			from := 100 * start.Seconds() / wall.Seconds()
 			width := max(100*end.Sub(*st.StartedAt).Seconds()/wall.Seconds(), 0.3)
@@ -306,8 +313,8 @@ func (b *builder) artifacts() *Section {
 }
 
 func (b *builder) notes() *Section {
-	notes := b.labels["notes"]
-	if strings.TrimSpace(notes) == "" {
+	notes := b.words()
+	if strings.TrimSpace(notes) == "" && b.d.Problems["notes"] == "" {
 		return nil
 	}
 	return &Section{ID: "notes", Title: "Notes", Text: visible(notes, true)}

@@ -125,13 +125,21 @@ func (b *builder) lead() string {
 func (b *builder) tallies() []Tally {
 	cells, gates := map[warehouse.State]int{}, map[warehouse.State]int{}
 	var planned, damaged, missing int
+	damagedCells := map[string]bool{}
+	for _, q := range b.d.Quality {
+		// Something was found for the cell and cannot be used; that nothing was
+		// found is a finding too.
+		if q.Severity == "data_error" && q.Code != "no_result" {
+			damagedCells[q.CellKey] = true
+		}
+	}
 	for _, c := range b.cells {
 		cells[c.State]++
 		if c.Planned {
 			planned++
 		}
 		if c.State == warehouse.Error {
-			if c.DataErrors > 0 {
+			if damagedCells[c.CellKey] {
 				damaged++
 			} else {
 				missing++
@@ -162,7 +170,7 @@ func (b *builder) tallies() []Tally {
 }
 
 func tally(label, total string, n int, count map[warehouse.State]int) Tally {
-	t := Tally{Label: label, Total: total, Bar: &Bar{Track: true, Top: "0", Height: "10"}}
+	t := Tally{Label: label, Total: total, Bar: &Bar{}}
 	order := slices.Clone(states)
 	for s := range count {
 		if !slices.Contains(order, s) {

@@ -61,8 +61,8 @@ var written = map[string]string{
 	"nav": "class aria-label", "span": "class title tabindex", "b": "", "main": "class id", "p": "class role", "ul": "", "li": "",
 	"dl": "class", "dt": "", "dd": "title class", "strong": "", "small": "", "section": "id", "details": "class id open", "summary": "",
 	"pre": "", "code": "", "table": "id data-tools", "caption": "", "thead": "", "tbody": "", "tr": "id class data-state",
-	"th": "scope class title", "td": "class title data-v data-sort", "svg": "class viewBox preserveAspectRatio aria-hidden focusable",
-	"rect": "class x y width height", "figure": "class", "figcaption": "", "i": "class", "script": "type id", "footer": "",
+	"th": "scope class title", "td": "class title data-v data-sort", "svg": "class viewBox preserveAspectRatio aria-hidden",
+	"rect": "class x width height", "figure": "class", "figcaption": "", "i": "class", "script": "type id", "footer": "",
 }
 
 var hostileTexts = []string{

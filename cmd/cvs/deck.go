@@ -86,14 +86,15 @@ func writeDeck(ctx context.Context, e *env, db *warehouse.DB, runID, out, sideca
 	if err != nil {
 		return err
 	}
-	deck := render.Build(data, render.Options{Now: now})
+	opts := render.Options{Now: now, ToolVersion: toolVersion()}
+	deck := render.Build(data, opts)
 	if out != "" {
 		if err := render.WriteFile(out, deck); err != nil {
 			return badStore(fmt.Errorf("write deck %s: %w", out, err))
 		}
 	}
 	if sidecar != "" {
-		if err := render.WriteJSONFile(sidecar, data, render.Options{Now: now}); err != nil {
+		if err := render.WriteJSONFile(sidecar, data, opts); err != nil {
 			return badStore(fmt.Errorf("write sidecar %s: %w", sidecar, err))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"cvs/collect"
 	"cvs/collect/plan"
+	"cvs/collect/remote"
 	"cvs/warehouse"
 )
 
@@ -55,12 +56,17 @@ var exits = []struct {
 	is   func(error) bool
 }{
 	{130, func(err error) bool { return errors.Is(err, context.Canceled) || hasCode(err, 130) }},
-	{2, func(err error) bool { var e *plan.Error; return errors.As(err, &e) || hasCode(err, 2) }},
+	{2, func(err error) bool {
+		var e *plan.Error
+		return errors.As(err, &e) || errors.Is(err, remote.ErrInput) || hasCode(err, 2)
+	}},
 	{5, func(err error) bool {
 		var l *warehouse.LockedError
 		return errors.As(err, &l) || hasCode(err, 5)
 	}},
-	{4, func(err error) bool { return errors.Is(err, collect.ErrRun) || hasCode(err, 4) }},
+	{4, func(err error) bool {
+		return errors.Is(err, collect.ErrRun) || errors.Is(err, remote.ErrRemote) || hasCode(err, 4)
+	}},
 	{3, func(err error) bool {
 		var c *warehouse.ConflictError
 		return errors.As(err, &c) || hasCode(err, 3)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -8,6 +11,7 @@ import (
 
 	"cvs/collect/artifact"
 	"cvs/collect/plan"
+	"cvs/warehouse/ingest"
 )
 
 // A facts set is what the user states about a loose result file, because the
@@ -54,11 +58,11 @@ func parseSets(sets []string) (*facts, error) {
 
 // apply lays the facts over a run that has no plan of its own.
 func (f *facts) apply(r *artifact.Run) error {
-	if *f == (facts{}) {
-		return nil
-	}
 	if !strings.HasPrefix(r.Meta.RunID, "loose-") {
-		return badInput("--set states facts of loose result files; %s has a record of its own", r.Meta.RunID)
+		if *f != (facts{}) {
+			return badInput("--set states facts of loose result files; %s has a record of its own", r.Meta.RunID)
+		}
+		return nil
 	}
 	id := &r.Meta.Identity
 	for _, x := range []struct {
@@ -80,23 +84,50 @@ func (f *facts) apply(r *artifact.Run) error {
 	if f.startedAt != nil {
 		r.Meta.StartedAt = f.startedAt
 	}
-	for i := range r.Expected.Cells {
-		c := &r.Expected.Cells[i]
-		if f.isl != 0 {
-			c.ISL = f.isl
-		}
-		if f.osl != 0 {
-			c.OSL = f.osl
-		}
-		old := c.Key
-		c.Key = plan.CellKey(c.ISL, c.OSL, max(id.TP, 1), max(id.PP, 1), c.Concurrency)
-		for j := range r.Results {
-			if r.Results[j].CellKey == old {
-				r.Results[j].CellKey = c.Key
+	f.cell(r)
+	return nil
+}
+
+// cellFolder is how both suites name a cell's folder; a file that lies in one
+// need not be told its lengths.
+var cellFolder = regexp.MustCompile(`(?:^|/)isl(\d{1,7})_osl(\d{1,7})_conc(\d{1,7})/[^/]+$`)
+
+// cell gives a loose file with one benchmark the cell that folder or user state.
+func (f *facts) cell(r *artifact.Run) {
+	if len(r.Results) != 1 {
+		return
+	}
+	doc, err := ingest.Parse(r.Results[0].Path, r.Results[0].Data)
+	if err != nil || len(doc.Samples) != 1 {
+		return
+	}
+	found := doc.Samples[0].Identity
+	isl, osl, conc := int64(f.isl), int64(f.osl), int64(0)
+	if m := cellFolder.FindStringSubmatch(filepath.ToSlash(r.Results[0].Path)); m != nil {
+		for i, n := range []*int64{&isl, &osl, &conc} {
+			if *n == 0 {
+				*n, _ = strconv.ParseInt(m[i+1], 10, 64) // the pattern only lets digits through
 			}
 		}
 	}
-	return nil
+	for _, x := range []struct{ to, from *int64 }{{&isl, found.ISL}, {&osl, found.OSL}, {&conc, found.Concurrency}} {
+		if *x.to == 0 && x.from != nil {
+			*x.to = *x.from
+		}
+	}
+	if isl <= 0 || osl <= 0 || conc <= 0 {
+		return
+	}
+	tp := "?"
+	if r.Meta.Identity.TP > 0 {
+		tp = strconv.Itoa(r.Meta.Identity.TP)
+	}
+	c := artifact.ExpectedCell{
+		Key: fmt.Sprintf("ISL=%d,OSL=%d,TP=%s,PP=%d,CONC=%d", isl, osl, tp, max(r.Meta.Identity.PP, 1), conc),
+		ID:  filepath.Base(r.Results[0].Path), ISL: int(isl), OSL: int(osl), Concurrency: int(conc), Repeats: 1,
+	}
+	r.Expected.Cells = []artifact.ExpectedCell{c}
+	r.Results[0].CellKey = c.Key
 }
 
 // visible makes control and direction characters of untrusted text readable, so

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cvs/collect/artifact"
 	"cvs/warehouse"
 )
 
@@ -105,8 +105,8 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 			counts[string(r.Outcome)]++
 			fmt.Fprintf(e.stdout, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(f.path))
 		}
-		if broken := brokenResults(f.run); broken != nil {
-			errs = append(errs, broken)
+		if err := unusable(ctx, db, f.run.Meta.RunID); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	fmt.Fprintf(e.stdout, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
@@ -114,11 +114,17 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	return errors.Join(errs...)
 }
 
-// brokenResults reports the files of a loaded run that could not be read.
-func brokenResults(r *artifact.Run) error {
+// unusable reports what makes results of a stored run unusable.
+func unusable(ctx context.Context, db *warehouse.DB, runID string) error {
+	rows, err := db.DataQuality(ctx, runID)
+	if err != nil {
+		return badStore(err)
+	}
 	var errs []error
-	for _, p := range r.Problems {
-		errs = append(errs, badData("%s: %s", p.Path, p.Msg))
+	for _, q := range rows {
+		if q.Severity == "data_error" {
+			errs = append(errs, badData("%s: %s", strings.Join(nonEmpty(q.Path, q.CellKey), " "), q.Message))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -234,7 +234,7 @@ func sweep(ctx context.Context, e *env, o runOptions, p *plan.Plan) (*outcome, e
 	}
 	runner := &collect.Runner{
 		Plan: p, Now: e.now, Sleep: sleep, Progress: prog.event, Options: o.col,
-		Dial: o.ssh.dialer(e, p, prog.warn),
+		Dial: o.ssh.dialer(e, p),
 	}
 	runner.Options.Owner = e.osUser() + "@" + host
 	if err := runner.Check(); err != nil {

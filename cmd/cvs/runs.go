@@ -74,7 +74,7 @@ func runRuns(ctx context.Context, e *env, o runsOptions) error {
 		return err
 	}
 	defer db.Close()
-	rows, err := db.Ask(ctx, `SELECT r.run_id, r.started_at, r.model, r.gpu_arch, r.driver, s.verdict, s.incomplete, r.simulated, s.reason
+	rows, err := db.Ask(ctx, `SELECT r.run_id, r.started_at, r.model, r.gpu_arch, r.driver, s.verdict, s.incomplete, r.simulated, replace(s.reasons, chr(10), '; ') AS reasons
 		FROM runs r JOIN run_status s USING (run_id) ORDER BY r.started_at DESC NULLS LAST, r.run_id DESC`)
 	if err != nil {
 		return badStore(fmt.Errorf("list runs: %w", err))

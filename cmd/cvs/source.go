@@ -1,8 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cvs/collect"
 	"cvs/collect/artifact"
 	"cvs/collect/plan"
 	"cvs/collect/strictjson"
@@ -53,26 +57,9 @@ func (o *inputOptions) load(e *env) (*plan.Plan, error) {
 
 // runOfPlan is the run directory's view of a plan: what was asked for.
 func runOfPlan(p *plan.Plan) *artifact.Run {
-	hosts := make([]string, 0, len(p.Cluster.Nodes))
-	for _, n := range p.Cluster.Nodes {
-		hosts = append(hosts, n.Addr)
-	}
-	r := &artifact.Run{
-		Meta: artifact.Meta{
-			FormatVersion: artifact.FormatVersion,
-			Suite:         p.Suite, Profile: p.Profile,
-			Status:      artifact.Done,
-			ToolVersion: toolVersion(),
-			Identity: artifact.Identity{
-				Model: p.Model.ID, Precision: p.Model.Precision, GPUArch: p.GPUArch,
-				Driver: string(p.Params.Driver), TP: p.Params.TP, PP: p.Params.PP, DP: p.Params.DP, NNodes: p.Params.NNodes,
-				Image: p.Container.Image, Hosts: hosts, ScalingBaseline: p.Params.ScalingBaseline,
-			},
-			Enforce: p.Enforce, EnforceOrigin: p.EnforceOrigin,
-		},
-		Thresholds: artifact.Thresholds{Specs: p.Thresholds},
-		Config:     p.Resolved,
-	}
+	meta := collect.NewMeta(p)
+	meta.FormatVersion, meta.Status, meta.ToolVersion = artifact.FormatVersion, artifact.Done, toolVersion()
+	r := &artifact.Run{Meta: meta, Thresholds: artifact.Thresholds{Specs: p.Thresholds}, Config: p.Resolved}
 	for _, s := range []struct {
 		kind string
 		src  plan.Source
@@ -89,9 +76,6 @@ func runOfPlan(p *plan.Plan) *artifact.Run {
 	}
 	for _, t := range p.Accuracy {
 		r.Expected.Tasks = append(r.Expected.Tasks, artifact.ExpectedTask{Kind: "accuracy", ID: t.ID})
-	}
-	for _, w := range p.Warnings {
-		r.Meta.Warnings = append(r.Meta.Warnings, w.String())
 	}
 	return r
 }
@@ -152,7 +136,7 @@ func runFromResults(p *plan.Plan, dir string) (*artifact.Run, error) {
 	}
 	r.Meta.RunID = m.runID
 	if r.Meta.RunID == "" {
-		r.Meta.RunID = "evaluated"
+		r.Meta.RunID = evaluatedID
 	}
 	r.Meta.StartedAt, r.Meta.EndedAt = m.startedAt, nil
 	r.Notes = m.notes
@@ -280,10 +264,30 @@ func foreignRun(e *env, o inputOptions, dir string) (*artifact.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Meta.RunID == "evaluated" {
-		return nil, badData("%s: run.json with a run_id is needed to store these results", dir)
+	if r.Meta.RunID == evaluatedID {
+		r.Meta.RunID = folderID(r)
 	}
 	return r, nil
+}
+
+// evaluatedID stands for the run id of results that state none.
+const evaluatedID = "evaluated"
+
+// folderID names a folder of results without a run.json by its content, so that
+// loading it twice is still loading it once.
+func folderID(r *artifact.Run) string {
+	h := sha256.New()
+	for _, in := range r.Meta.Inputs {
+		if in.Kind == "config" {
+			fmt.Fprintln(h, in.SHA256)
+		}
+	}
+	for _, list := range [][]artifact.Result{r.Results, r.Accuracy} {
+		for _, x := range list {
+			fmt.Fprintln(h, x.Path, x.SHA256)
+		}
+	}
+	return "folder-" + hex.EncodeToString(h.Sum(nil))[:12]
 }
 
 // looseRun wraps a result file that stands alone: run id from its hash, time

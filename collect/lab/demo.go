@@ -30,7 +30,7 @@ var demoTemplate string
 // requests for a p99 that is more than the greatest of a handful.
 const (
 	demoTP      = 8
-	demoPrompts = 96
+	demoPrompts = 80
 	demoRatio   = 0.8
 	demoStem    = "labsim_atom_sim-8b_fp8_single"
 )

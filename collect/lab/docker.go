@@ -169,31 +169,31 @@ func (s *shim) dockerRun(store dockerStore, a dockerArgs, faults Faults) (int, e
 	if err := store.save(c); err != nil {
 		return 125, err
 	}
-	detached := a.has("--detach")
-	var log *os.File
-	if detached {
-		if log, err = os.Create(store.logPath(c)); err != nil {
+	if a.has("--detach") {
+		log, err := os.Create(store.logPath(c))
+		if err != nil {
 			return 125, err
 		}
 		defer log.Close()
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, log, log
-	} else if !a.has("--interactive") {
-		cmd.Stdin = nil
-	}
-	if err := cmd.Start(); err != nil {
-		os.RemoveAll(filepath.Join(store.dir, id))
-		return 127, fmt.Errorf("docker: Error response from daemon: failed to create task for container: %w", err)
-	}
-	c.State.Pid = cmd.Process.Pid
-	if err := store.save(c); err != nil {
-		return 125, err
-	}
-	if detached {
+		if err := cmd.Start(); err != nil {
+			os.RemoveAll(filepath.Join(store.dir, id))
+			return 127, fmt.Errorf("docker: Error response from daemon: failed to create task for container: %w", err)
+		}
+		c.State.Pid = cmd.Process.Pid
+		if err := store.save(c); err != nil {
+			return 125, err
+		}
 		fmt.Fprintln(s.stdout, id)
 		return 0, nil
 	}
 	lock.Unlock()
-	code := exitCode(cmd.Wait())
+	cmd.Stdin = nil
+	code, err := s.attach(cmd, a.has("--interactive"))
+	if err != nil {
+		os.RemoveAll(filepath.Join(store.dir, id))
+		return 127, fmt.Errorf("docker: Error response from daemon: failed to create task for container: %w", err)
+	}
 	if c.HostConfig.AutoRemove {
 		return code, store.remove(context.Background(), c)
 	}
@@ -307,17 +307,42 @@ func (s *shim) dockerExec(store dockerStore, a dockerArgs) (int, error) {
 	if err != nil {
 		return 127, err
 	}
-	if !a.has("--interactive") {
-		cmd.Stdin = nil
-	}
+	cmd.Stdin = nil
 	if a.has("--detach") {
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, nil, nil
+		cmd.Stdout, cmd.Stderr = nil, nil
 		return 0, cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	code, err := s.attach(cmd, a.has("--interactive"))
+	if err != nil {
 		return 126, err
 	}
-	return exitCode(cmd.Wait()), nil
+	return code, nil
+}
+
+// attach runs a process with its streams passed through this one, so that they
+// end with the docker client although the process does not.
+func (s *shim) attach(cmd *exec.Cmd, stdin bool) (int, error) {
+	cmd.Stdout, cmd.Stderr = struct{ io.Writer }{s.stdout}, struct{ io.Writer }{s.stderr}
+	// Children left in the background may hold the streams open for ever.
+	cmd.WaitDelay = time.Second
+	if stdin {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return 0, err
+		}
+		go func() { // not waited for: the process may end before its input
+			io.Copy(in, s.stdin)
+			in.Close()
+		}()
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	err := cmd.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
+	return exitCode(err), nil
 }
 
 // exitCode is a process's status as a shell reports it.

@@ -28,7 +28,7 @@ type Options struct {
 	Dir        string        // scratch folder of the lab; created if missing
 	Executable string        // the program the shims are: one whose main calls [Main]
 	Seed       uint64        // of jitter and speculation
-	Speed      float64       // how many times faster than the modelled hardware; 0 is 4
+	Speed      float64       // how many times faster than the modelled hardware; 0 is 5
 	StartDelay time.Duration // from a server's start to its open port; 0 is 1.5 s
 	Nodes      int           // 0 is 1
 	Faults     Faults        // of every node, to begin with
@@ -36,7 +36,7 @@ type Options struct {
 }
 
 const (
-	defaultSpeed      = 4
+	defaultSpeed      = 5
 	defaultStartDelay = 1500 * time.Millisecond
 	maxNodes          = 64
 )

@@ -40,14 +40,27 @@ func marked(entry string) ([]int, error) {
 	return pids, nil
 }
 
-// carries reports whether the process lives and has the entry in its environment.
+// carries reports whether the process lives and has the entry in its
+// environment. In the middle of an exec the environment reads as empty for a
+// moment, as it does for ever in a zombie or a kernel thread; only the first
+// still has an executable, and is looked at again.
 func carries(pid int, entry string) bool {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return false // gone, or another user's
-	}
+	dir := fmt.Sprintf("/proc/%d", pid)
 	want := append([]byte(entry), 0)
-	return bytes.HasPrefix(env, want) || bytes.Contains(env, append([]byte{0}, want...))
+	for range 20 {
+		env, err := os.ReadFile(dir + "/environ")
+		if err != nil {
+			return false // gone, or another user's
+		}
+		if len(env) > 0 {
+			return bytes.HasPrefix(env, want) || bytes.Contains(env, append([]byte{0}, want...))
+		}
+		if _, err := os.Readlink(dir + "/exe"); err != nil {
+			return false
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
 }
 
 // killMarked ends the processes that carry the entry: TERM, then KILL after
@@ -57,6 +70,7 @@ func killMarked(ctx context.Context, entry string, grace time.Duration, except .
 	deadline := time.Now().Add(grace)
 	giveUp := deadline.Add(5 * time.Second)
 	signalled := map[int]bool{}
+	empty := 0
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		pids, err := marked(entry)
 		if err != nil {
@@ -79,10 +93,14 @@ func killMarked(ctx context.Context, entry string, grace time.Duration, except .
 				}
 			}
 		}
-		if left == 0 {
+		// A parent may have forked behind the scan's back and died: only a
+		// second empty scan proves that nobody is left.
+		if left > 0 {
+			empty = 0
+		} else if empty++; empty == 2 {
 			return nil
 		}
-		if time.Now().After(giveUp) {
+		if left > 0 && time.Now().After(giveUp) {
 			return fmt.Errorf("processes %v do not end", pids)
 		}
 		timer := time.NewTimer(wait)

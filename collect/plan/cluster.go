@@ -144,6 +144,10 @@ func (d *draft) nodeDict(dc *decoder, c node) {
 		}
 		d.nodes = append(d.nodes, row)
 	}
+	if n := max(len(c.v.Members), len(c.v.Items)); n > maxElements {
+		dc.errorf(c, "", "has %d nodes, at most %d are read", n, maxElements)
+		return
+	}
 	switch c.v.Kind {
 	case strictjson.Object:
 		for _, m := range c.v.Members {

@@ -205,13 +205,14 @@ func (d *draft) loadConfig(fsys files, doc *document, user string, o Options) {
 	var fields []field
 	if d.Schema == "serving" {
 		d.servingModel(body)
-		absent := *dc
+		if v := body.v.Get("server_params"); v != nil { // where messages about missing arguments point
+			dc.set["roles.server"] = body.child("server_params", v)
+		}
 		for _, f := range d.paramFields() {
 			if f.def != "" {
 				dc.setDefault(node{v: body.v, doc: doc, path: "params." + f.name, canon: "params." + f.name}, &f)
 			}
 		}
-		dc.absent = absent.absent
 		fields = d.servingFields(flat.Get("functional") != nil)
 	} else {
 		fields = d.nativeFields()
@@ -220,11 +221,45 @@ func (d *draft) loadConfig(fsys files, doc *document, user string, o Options) {
 		}
 	}
 	dc.object(body, fields, false)
+	d.otherProfiles(doc, user)
 	dc.facts.drop("server_params")
 	dc.facts.drop("benchmark_params")
 	d.architecture(root)
 	d.enforcement(root)
 	d.thresholds(fsys, root)
+}
+
+// otherProfiles checks the form of the profiles that are not used, so that a
+// mistake in one does not wait for the day it is chosen. They stop nothing.
+func (d *draft) otherProfiles(doc *document, user string) {
+	profiles := doc.root.Get("profiles")
+	if profiles == nil || d.profileKeys == nil {
+		return
+	}
+	for _, m := range profiles.Members {
+		if comment(m.Name) || m.Name == d.Profile {
+			continue
+		}
+		other := &draft{dc: newDecoder(&problems{rank: map[string]int{}}), r: d.r}
+		other.Config, other.Schema = d.Config, d.Schema
+		root := node{v: doc.root, doc: doc, origin: "config"}
+		if root.v = other.selectProfile(root, Options{Profile: m.Name}); root.v != nil {
+			other.dc.profile, other.dc.fromProfile = other.Profile, other.profileKeys
+			other.placeholders(root, user)
+			fields := other.nativeFields()
+			if root.v.Get("sweeps") != nil {
+				root.v = without(root.v, "sweeps", "runs", "sweep")
+				fields = slices.DeleteFunc(fields, func(f field) bool { return f.name == "sweep" })
+			}
+			other.dc.object(root, fields, false)
+		}
+		for _, p := range other.dc.probs.list {
+			if !p.Warning && strings.HasPrefix(p.Path, join("profiles", m.Name)) {
+				p.Warning, p.Msg = true, "in a profile that is not used: "+p.Msg
+				d.dc.probs.list = append(d.dc.probs.list, p)
+			}
+		}
+	}
 }
 
 // servingModel fills model.id from server_params.model where it is empty.
@@ -376,5 +411,6 @@ func (d *draft) finish() {
 	dir := filepath.Dir(d.Config.Path)
 	if f := d.Paths.HFTokenFile; f != "" && !filepath.IsAbs(f) {
 		d.Paths.HFTokenFile = filepath.Join(dir, f)
+		d.dc.facts.put("paths.hf_token_file", string(appendText(nil, d.Paths.HFTokenFile)), "relative to the config file")
 	}
 }

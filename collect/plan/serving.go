@@ -185,6 +185,11 @@ func (d *draft) catalogue(root node) []cellRef {
 // configured ones: the cell is measured with those.
 func (d *draft) sweepFromKeys(keys []cellRef) {
 	dc := d.dc
+	if len(keys) > maxElements {
+		dc.errorf(keys[maxElements].at, "", "%d cells are selected, at most %d are run", len(keys), maxElements)
+		dc.bad["sweep.runs"] = true
+		return
+	}
 	for _, k := range keys {
 		isl, osl, tp, pp, conc, err := ParseCellKey(k.key)
 		if err != nil {

@@ -143,10 +143,8 @@ func (h *Host) DialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	if err == nil {
 		return conn, nil
 	}
-	select {
-	case <-h.done:
+	if h.ending() {
 		return nil, h.lost("tunnel to " + addr)
-	default:
 	}
 	return nil, fmt.Errorf("%s: tunnel to %s: %w", h.name, addr, err)
 }

@@ -266,6 +266,20 @@ func waitForPID(t *testing.T, file string) int {
 	return 0
 }
 
+// waitForEnd waits until a process is gone.
+func waitForEnd(t *testing.T, pid int) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 1000 {
+		if !alive(pid) {
+			return
+		}
+		<-tick.C
+	}
+	t.Errorf("process %d does not end", pid)
+}
+
 // stat gives the fields of /proc/PID/stat after the name, nil if there is none.
 func stat(pid int) []string {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))

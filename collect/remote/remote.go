@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"path"
 	"strings"
 	"time"
@@ -178,6 +179,9 @@ func splitAddr(addr string) (host, hostPort string, err error) {
 		return "", "", fmt.Errorf("address %q: %w", addr, err)
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]")
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+		return "", "", fmt.Errorf("address %q: %w", addr, err)
 	}
 	if host == "" || strings.ContainsAny(host, " \t\r\n\x00/@,*?!") || strings.HasPrefix(host, "-") {
 		return "", "", fmt.Errorf("address %q is not host or host:port", addr)

@@ -85,10 +85,8 @@ func (x *execution) run(ctx context.Context, line string) (Result, error) {
 		return Result{}, x.interrupted(ctx, "waiting for a session")
 	}
 	defer func() { <-h.slots }()
-	select { // a connection that is gone wins over a free slot
-	case <-h.done:
+	if h.ending() { // a connection that is gone wins over a free slot
 		return Result{}, h.lost(x.cmd.name())
-	default:
 	}
 
 	s, err := x.start(ctx, "printf %s "+x.mark+"; printf %s "+x.mark+" >&2; "+line)
@@ -136,10 +134,8 @@ func (x *execution) start(ctx context.Context, line string) (*ssh.Session, error
 		if g.err == nil {
 			return g.s, nil
 		}
-		select {
-		case <-h.done:
+		if h.ending() {
 			return nil, h.lost(x.cmd.name())
-		default:
 		}
 		if ctx.Err() != nil {
 			return nil, x.interrupted(ctx, "starting")
@@ -217,15 +213,13 @@ func (x *execution) outcome(err error) (Result, error) {
 		select {
 		case werr := <-x.writers:
 			return Result{}, fmt.Errorf("%s: output of %s: %w", x.host.name, x.cmd.name(), werr)
-		case <-x.host.done:
-			return Result{}, x.host.lost(x.cmd.name())
 		default:
+		}
+		if x.host.ending() {
+			return Result{}, x.host.lost(x.cmd.name())
 		}
 		var missing *ssh.ExitMissingError
 		if errors.As(err, &missing) {
-			if x.host.ending() {
-				return Result{}, x.host.lost(x.cmd.name())
-			}
 			err = errors.New("the session ended without an exit status")
 		}
 		return Result{}, &LostError{Host: x.host.name, Command: x.cmd.name(), Err: err}
@@ -245,15 +239,15 @@ func (x *execution) abandon(s *ssh.Session, ended <-chan error) {
 		_ = s.Signal(ssh.SIGTERM)
 		s.Close()
 	}()
-	timer := time.NewTimer(cancelGrace)
-	defer timer.Stop()
+	grace, cancel := context.WithTimeout(context.Background(), cancelGrace)
+	defer cancel()
 	select {
 	case <-ended:
-	case <-timer.C:
+	case <-grace.Done():
 	}
 	select {
 	case <-closed:
-	case <-timer.C:
+	case <-grace.Done():
 	}
 }
 

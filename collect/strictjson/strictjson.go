@@ -626,6 +626,9 @@ func (p *parser) escape() (rune, error) {
 		}
 		return -1, nil
 	}
+	if c <= ' ' || c >= 0x7f { // not to be printed
+		return 0, p.fail(at, fmt.Sprintf(`unknown escape: \ before the byte 0x%02x in a string`, c))
+	}
 	return 0, p.fail(at, fmt.Sprintf(`unknown escape \%c in a string`, c))
 }
 

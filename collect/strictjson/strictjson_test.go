@@ -45,6 +45,7 @@ func TestParseErrors(t *testing.T) {
 		{name: "no colon", in: `{"a" 1}`, want: `1:6: expected : after the key "a"`},
 		{name: "no comma", in: `{"a":1 "b":2}`, want: "1:8: expected , or }"},
 		{name: "escape", in: `["\x"]`, want: `1:3: unknown escape \x`},
+		{name: "escape of a control character", in: "[\"\\\x10\"]", want: "1:3: unknown escape: \\ before the byte 0x10"},
 		{name: "short \\u", in: `["\u12"]`, want: `1:3: \u needs four`},
 		{name: "sign in \\u", in: `["\u+123"]`, want: `1:3: \u needs four`},
 		{name: "control character", in: "[\"a\nb\"]", want: "1:4: a control character (0x0a)"},

@@ -20,44 +20,46 @@ WITH s AS (
            r.key, r.pointer, r.number, r.quality, r.text, r.kind
     FROM raw_value r
     WHERE (r.parent = '' AND r.kind NOT IN ('list', 'object')) OR r.metric IS NOT NULL
-), counts AS (
-    SELECT run_id, sample_no,
-           max(number) FILTER (WHERE metric = 'completed' AND quality = 'ok') AS completed,
-           max(number) FILTER (WHERE metric = 'duration' AND quality = 'ok') AS duration
-    FROM v WHERE known GROUP BY run_id, sample_no
-), graded AS (
-    SELECT s.*, v.metric, v.known, v.key, v.pointer, v.number, v.text,
-           coalesce(d.tier, 'record') AS tier,
-           CASE
-               WHEN NOT v.known THEN v.quality
-               WHEN c.completed = 0 AND d.tier IN ('ttft', 'tpot', 'itl', 'e2el') THEN 'not_applicable'
-               WHEN s.osl = 1 AND d.tier IN ('tpot', 'itl') THEN 'not_applicable'
-               WHEN v.quality = 'ok' AND v.number < 0 THEN 'impossible'
-               WHEN v.quality = 'ok' AND c.duration <= 0 AND c.completed > 0
-                    AND (d.tier = 'throughput' OR v.metric IN ('duration', 'request_throughput', 'goodput')) THEN 'impossible'
-               ELSE v.quality
-           END AS quality,
-           CASE
-               WHEN NOT v.known THEN NULL
-               WHEN c.completed = 0 AND d.tier IN ('ttft', 'tpot', 'itl', 'e2el') THEN 'no request completed'
-               WHEN s.osl = 1 AND d.tier IN ('tpot', 'itl') THEN 'one output token: there is no time per further token'
-               WHEN v.quality = 'ok' AND v.number < 0 THEN 'negative'
-               WHEN v.quality = 'ok' AND c.duration <= 0 AND c.completed > 0
-                    AND (d.tier = 'throughput' OR v.metric IN ('duration', 'request_throughput', 'goodput'))
-                    THEN 'the duration is ' || num_text(c.duration) || ' s'
-               WHEN v.quality = 'null' THEN 'null in artifact'
-               WHEN v.quality = 'non_finite' THEN v.text || ' is not a finite number'
-               WHEN v.quality = 'out_of_range' THEN v.text || ' is out of the range of a double'
-               WHEN v.quality = 'non_numeric' THEN '"' || coalesce(v.text, v.kind) || '" is not a number'
-           END AS note
+), joined AS (
+    -- windows, not joins with themselves: a filter on run_id goes through them
+    SELECT s.*, v.metric, v.known, v.key, v.pointer, v.number, v.quality, v.text, v.kind, coalesce(d.tier, 'record') AS tier, d.name IS NOT NULL AS ours,
+           a.name IS NOT NULL AS asked,
+           max(v.number) FILTER (WHERE v.metric = 'completed' AND v.known AND v.quality = 'ok') OVER one AS completed,
+           max(v.number) FILTER (WHERE v.metric = 'duration' AND v.known AND v.quality = 'ok') OVER one AS duration
     FROM s
     JOIN v ON v.run_id = s.run_id AND v.sample_no = s.sample_no
-    LEFT JOIN counts c ON c.run_id = s.run_id AND c.sample_no = s.sample_no
     LEFT JOIN metric_def d ON d.name = v.metric
     LEFT JOIN asked a ON a.run_id = s.run_id AND a.name = v.metric
-    WHERE v.known
-       -- a raw key that bears the name of one of ours without being it
-       OR (d.name IS NULL AND (v.kind = 'number' OR v.quality = 'ok' OR a.name IS NOT NULL))
+    WINDOW one AS (PARTITION BY s.run_id, s.sample_no)
+), ruled AS (
+    SELECT *,
+           CASE                                      -- first match wins; the order is the rule
+               WHEN NOT known THEN NULL
+               WHEN completed = 0 AND tier IN ('ttft', 'tpot', 'itl', 'e2el') THEN 'nothing completed'
+               WHEN osl = 1 AND tier IN ('tpot', 'itl') THEN 'one token'
+               WHEN quality = 'ok' AND number < 0 THEN 'negative'
+               WHEN quality = 'ok' AND duration <= 0 AND completed > 0
+                    AND (tier = 'throughput' OR metric IN ('duration', 'request_throughput', 'goodput')) THEN 'no time'
+           END AS rule
+    FROM joined
+    WHERE known
+       -- else a key we do not know; not one that bears the name of ours without being it
+       OR (NOT ours AND (kind = 'number' OR quality = 'ok' OR asked))
+), graded AS (
+    SELECT * EXCLUDE (quality),
+           CASE WHEN rule IN ('nothing completed', 'one token') THEN 'not_applicable' WHEN rule IS NOT NULL THEN 'impossible' ELSE quality END AS quality,
+           CASE rule
+               WHEN 'nothing completed' THEN 'no request completed'
+               WHEN 'one token' THEN 'one output token: there is no time per further token'
+               WHEN 'negative' THEN text || ' is negative'
+               WHEN 'no time' THEN 'the duration is ' || num_text(duration) || ' s'
+               ELSE CASE quality
+                   WHEN 'null' THEN 'null in artifact'
+                   WHEN 'non_finite' THEN text || ' is not a finite number'
+                   WHEN 'out_of_range' THEN text || ' is out of the range of a double'
+                   WHEN 'non_numeric' THEN '"' || coalesce(text, kind) || '" is not a number' END
+           END AS note
+    FROM ruled
 )
 SELECT run_id, sample_no, cell_key, host, repeat, path, metric, known, key, pointer,
        CASE WHEN quality = 'ok' THEN number END AS value, quality, text, note

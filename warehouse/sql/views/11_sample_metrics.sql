@@ -6,10 +6,10 @@
 -- An operand that cannot be used makes the result unusable with the same reason;
 -- an operand that is not there makes it missing, and missing rows are left out.
 CREATE OR REPLACE VIEW sample_metrics AS
-WITH v AS (
-    SELECT run_id, sample_no, cell_key, host, repeat, metric, known, key, value, quality, text, note FROM sample_values
-), w AS (
+WITH w AS (
     SELECT run_id, sample_no, any_value(cell_key) AS cell_key, any_value(host) AS host, any_value(repeat) AS repeat,
+           -- the copied rows travel along, so that the values are read once
+           list({metric: metric, value: value, quality: quality, note: note, raw_key: key, text: text, source: 2}) AS copied,
            max(value) FILTER (WHERE metric = 'num_prompts') AS sent_file,
            max(value) FILTER (WHERE metric = 'completed') AS c,
            max(quality) FILTER (WHERE metric = 'completed') AS c_q,
@@ -43,7 +43,7 @@ WITH v AS (
            max(value) FILTER (WHERE NOT known AND key = 'spec_decode_acceptance_length') AS sd_len,
            max(value) FILTER (WHERE metric = 'mtp.acceptance_rate') AS acc_rate,
            max(value) FILTER (WHERE metric = 'mtp.accept_length') AS acc_len
-    FROM v
+    FROM sample_values
     GROUP BY run_id, sample_no
 ), x AS (
     SELECT w.*, s.format,
@@ -74,7 +74,7 @@ WITH v AS (
            CASE WHEN tot_made THEN NULL ELSE tot_n END AS total_n
     FROM y
 ), d AS (
-    SELECT run_id, sample_no, cell_key, host, repeat, unnest([
+    SELECT run_id, sample_no, cell_key, host, repeat, unnest(list_concat(copied, [
         {metric: 'failed',
          value: CASE WHEN over OR under THEN NULL ELSE lost END,
          quality: CASE WHEN over OR under THEN 'contradiction'
@@ -88,7 +88,7 @@ WITH v AS (
                     WHEN sent_planned THEN 'derived: num_prompts of the plan - completed'
                     ELSE 'derived: num_prompts - completed' END,
          raw_key: CASE WHEN NOT f_absent THEN 'failed' END,
-         text: CASE WHEN NOT f_absent THEN f_t WHEN over THEN num_text(lost) END},
+         text: CASE WHEN NOT f_absent THEN f_t WHEN over THEN num_text(lost) END, source: 1},
         {metric: 'success_rate',
          value: CASE WHEN over THEN NULL WHEN under THEN c / nullif(sent, 0) ELSE c / nullif(c + lost, 0) END,
          quality: CASE WHEN over THEN 'contradiction'
@@ -100,65 +100,59 @@ WITH v AS (
                     WHEN NOT f_absent AND f_q <> 'ok' THEN f_n
                     WHEN under THEN 'completed / num_prompts: the counts do not add up'
                     ELSE 'completed / (completed + failed)' END,
-         raw_key: NULL::VARCHAR, text: NULL::VARCHAR},
+         raw_key: NULL::VARCHAR, text: NULL::VARCHAR, source: 1},
         {metric: 'total_token_throughput',
          value: CASE WHEN tot_made THEN total END,
          quality: CASE WHEN tot_made THEN 'ok' ELSE 'missing' END,
-         note: 'derived: (total_input_tokens + total_output_tokens) / duration', raw_key: NULL, text: NULL},
+         note: 'derived: (total_input_tokens + total_output_tokens) / duration', raw_key: NULL, text: NULL, source: 1},
         {metric: 'per_gpu_throughput',
          value: total / nullif(gpus, 0),
          quality: CASE WHEN total_q IS NULL OR total_q = 'null' OR coalesce(gpus, 0) = 0 THEN 'missing' ELSE total_q END,
-         note: coalesce(total_n, 'total_token_throughput / ' || gpus || ' GPUs'), raw_key: NULL, text: NULL},
+         note: coalesce(total_n, 'total_token_throughput / ' || gpus || ' GPUs'), raw_key: NULL, text: NULL, source: 1},
         {metric: 'output_tput_per_gpu',
          value: o / nullif(gpus, 0),
          quality: CASE WHEN o_q IS NULL OR o_q = 'null' OR coalesce(gpus, 0) = 0 THEN 'missing' ELSE o_q END,
-         note: coalesce(o_n, 'output_throughput / ' || gpus || ' GPUs'), raw_key: NULL, text: NULL},
+         note: coalesce(o_n, 'output_throughput / ' || gpus || ' GPUs'), raw_key: NULL, text: NULL, source: 1},
         {metric: 'per_gpu_throughput_per_tp',
          value: total / nullif(tp, 0),
          quality: CASE WHEN total_q IS NULL OR total_q = 'null' OR coalesce(tp, 0) = 0 THEN 'missing' ELSE total_q END,
-         note: coalesce(total_n, 'total_token_throughput / TP ' || tp), raw_key: NULL, text: NULL},
+         note: coalesce(total_n, 'total_token_throughput / TP ' || tp), raw_key: NULL, text: NULL, source: 1},
         {metric: 'decode_throughput_p50',
          value: 1000 / nullif(tpot, 0),
          quality: CASE WHEN tpot_q IS NULL OR tpot_q = 'null' OR tpot = 0 THEN 'missing' ELSE tpot_q END,
-         note: coalesce(tpot_n, '1000 / median_tpot_ms'), raw_key: NULL, text: NULL},
+         note: coalesce(tpot_n, '1000 / median_tpot_ms'), raw_key: NULL, text: NULL, source: 1},
         {metric: 'normalized_ttft_ms_per_tok',
          value: ttft / nullif(isl, 0),
          quality: CASE WHEN ttft_q IS NULL OR ttft_q = 'null' OR coalesce(isl, 0) = 0 THEN 'missing' ELSE ttft_q END,
-         note: coalesce(ttft_n, 'mean_ttft_ms / ISL ' || isl), raw_key: NULL, text: NULL},
+         note: coalesce(ttft_n, 'mean_ttft_ms / ISL ' || isl), raw_key: NULL, text: NULL, source: 1},
         {metric: 'decode_latency_ratio',
          value: itl99 / nullif(itl50, 0),
          quality: CASE WHEN itl99_q IS NULL OR itl99_q = 'null' THEN 'missing' WHEN itl99_q <> 'ok' THEN itl99_q
                        WHEN itl50 IS NULL OR itl50 = 0 THEN 'missing' ELSE 'ok' END,
          note: coalesce(itl99_n, CASE WHEN itl50p IS NOT NULL THEN 'p99_itl_ms / p50_itl_ms' ELSE 'p99_itl_ms / median_itl_ms (the median is p50)' END),
-         raw_key: NULL, text: NULL},
+         raw_key: NULL, text: NULL, source: 1},
         {metric: 'scaling.efficiency_pct',
          value: 100 * o / nullif(scaling_baseline * nnodes, 0),
          quality: CASE WHEN o_q IS NULL OR o_q = 'null' OR coalesce(scaling_baseline, 0) <= 0 OR coalesce(nnodes, 0) < 1 THEN 'missing' ELSE o_q END,
-         note: coalesce(o_n, '100 * output_throughput / (' || num_text(scaling_baseline) || ' * ' || nnodes || ' nodes)'), raw_key: NULL, text: NULL},
+         note: coalesce(o_n, '100 * output_throughput / (' || num_text(scaling_baseline) || ' * ' || nnodes || ' nodes)'), raw_key: NULL, text: NULL, source: 1},
         {metric: 'mtp.acceptance_rate',
          value: CASE WHEN acc_rate IS NULL THEN sd_rate / 100 END,
          quality: CASE WHEN acc_rate IS NULL AND sd_rate IS NOT NULL THEN 'ok' ELSE 'missing' END,
-         note: 'derived: spec_decode_acceptance_rate / 100', raw_key: NULL, text: NULL},
+         note: 'derived: spec_decode_acceptance_rate / 100', raw_key: NULL, text: NULL, source: 1},
         {metric: 'mtp.accept_length',
          value: CASE WHEN acc_len IS NULL THEN sd_len END,
          quality: CASE WHEN acc_len IS NULL AND sd_len IS NOT NULL THEN 'ok' ELSE 'missing' END,
-         note: 'spec_decode_acceptance_length', raw_key: NULL, text: NULL}
-    ], recursive := true)
+         note: 'spec_decode_acceptance_length', raw_key: NULL, text: NULL, source: 1}
+    ]), recursive := true)
     FROM z
-), m AS (
-    SELECT run_id, sample_no, cell_key, host, repeat, metric, raw_key AS key, raw_key IS NULL AS derived,
-           CASE WHEN quality = 'ok' AND isfinite(value) THEN value END AS value,
-           -- an overflow of the arithmetic itself is no number either
-           CASE WHEN quality = 'ok' AND NOT coalesce(isfinite(value), false) THEN 'non_finite' ELSE quality END AS quality,
-           text, note, 1 AS source
-    FROM d
-    WHERE quality <> 'missing'
-    UNION ALL
-    SELECT run_id, sample_no, cell_key, host, repeat, metric, key, false, value, quality, text, note, 2
-    FROM v
 )
-SELECT run_id, sample_no, cell_key, host, repeat, metric, value, quality, text, note, key, derived
-FROM m
+SELECT run_id, sample_no, cell_key, host, repeat, metric,
+       CASE WHEN quality = 'ok' AND isfinite(value) THEN value END AS value,
+       -- an overflow of the arithmetic itself is no number either
+       CASE WHEN quality = 'ok' AND NOT coalesce(isfinite(value), false) THEN 'non_finite' ELSE quality END AS quality,
+       text, note, raw_key AS key, source = 1 AND raw_key IS NULL AS derived
+FROM d
+WHERE quality <> 'missing'
 QUALIFY source = min(source) OVER (PARTITION BY run_id, sample_no, metric);
 COMMENT ON VIEW sample_metrics IS 'Everything one benchmark says, copied or computed; one row per run, sample and metric';
 COMMENT ON COLUMN sample_metrics.run_id IS 'run';

@@ -1,30 +1,39 @@
 -- gates: did each threshold hold? The only place that decides it; the exit
 -- status, the console and the deck all read this view.
 -- grain: run_id, cell_key, host, metric (cells with a usable result only)
--- reads: threshold, metrics, metric_def, run, expected_cell, sample
+-- reads: threshold, metrics, metric_def, run, expected_cell
 -- unit:  as the metric; margin_pct is signed, positive is good
 CREATE OR REPLACE VIEW gates AS
-WITH mm AS (
-    SELECT run_id, cell_key, host, metric, value, quality, text, note, derived FROM metrics
-), measured AS (
-    SELECT DISTINCT run_id, cell_key, host
-    FROM sample WHERE role = 'cell' AND usable AND cell_key IS NOT NULL
+WITH m AS (
+    -- the values of one cell as a map, so that a spec finds its metric and its
+    -- reference without reading the metrics twice
+    SELECT run_id, cell_key, host,
+           map_from_entries(list({k: metric, v: {value: value, quality: quality, text: text, note: note, derived: derived}})) AS by_name
+    FROM metrics GROUP BY run_id, cell_key, host
+), t AS (
+    SELECT run_id, ordinal, target, metric, kind, value, tolerance_pct, reference, file, line, pointer FROM threshold WHERE scope = 'cell'
+    UNION ALL
+    -- placeholders such as "0 >= 0" hold when no request completed; the cell must not
+    SELECT run_id, -1, cell_key, 'completed', 'some', 1, NULL, NULL, NULL, NULL, NULL FROM expected_cell
 ), spec AS (
     SELECT m.run_id, m.cell_key, m.host, e.ordinal AS cell_ordinal, e.cell_id,
            t.ordinal, t.metric, t.kind, t.value AS wanted, t.tolerance_pct, t.reference, t.file, t.line, t.pointer,
-           CASE WHEN d.tier IS NULL OR d.tier = 'record' THEN 'other' ELSE d.tier END AS tier,
-           coalesce(d.unit, '') AS unit, coalesce(d.ordinal, 1000) AS metric_ordinal,
+           CASE WHEN t.kind = 'some' THEN 'health' WHEN d.tier IS NULL OR d.tier = 'record' THEN 'other' ELSE d.tier END AS tier,
+           coalesce(d.unit, '') AS unit, CASE WHEN t.kind = 'some' THEN -1 ELSE coalesce(d.ordinal, 1000) END AS metric_ordinal,
            r.enforce, r.nnodes, r.scaling_baseline,
-           g.metric IS NOT NULL AS present, g.value AS got, g.quality, g.text AS got_text, g.note,
-           coalesce(g.derived, false) AS derived,
-           ref.metric IS NOT NULL AS ref_present, ref.value AS ref_value, ref.quality AS ref_quality, ref.note AS ref_note
-    FROM measured m
+           m.by_name[t.metric] AS g, m.by_name[t.reference] AS ref
+    FROM m
     JOIN expected_cell e ON e.run_id = m.run_id AND e.cell_key = m.cell_key
     JOIN run r ON r.run_id = m.run_id
-    JOIN threshold t ON t.run_id = m.run_id AND t.scope = 'cell' AND t.target = m.cell_key
+    JOIN t ON t.run_id = m.run_id AND t.target = m.cell_key
     LEFT JOIN metric_def d ON d.name = t.metric
-    LEFT JOIN mm g ON g.run_id = m.run_id AND g.cell_key = m.cell_key AND g.host = m.host AND g.metric = t.metric
-    LEFT JOIN mm ref ON ref.run_id = m.run_id AND ref.cell_key = m.cell_key AND ref.host = m.host AND ref.metric = t.reference
+    WHERE t.kind <> 'some' OR m.by_name['completed'].value = 0
+), opened AS (
+    SELECT * EXCLUDE (g, ref),
+           g IS NOT NULL AS present, g.value AS got, g.quality AS quality, g.text AS got_text, g.note AS note,
+           coalesce(g.derived, false) AS derived,
+           ref IS NOT NULL AS ref_present, ref.value AS ref_value, ref.quality AS ref_quality, ref.note AS ref_note
+    FROM spec
 ), bounded AS (
     SELECT *,
            CASE WHEN kind = 'min_ratio' AND ref_value <> 0 THEN got / ref_value ELSE got END AS actual,
@@ -33,7 +42,7 @@ WITH mm AS (
                WHEN kind IN ('min', 'min_tok_s', 'max', 'max_ms', 'within', 'min_ratio') AND NOT coalesce(isfinite(wanted), false) THEN 'the spec has no usable value'
                WHEN kind = 'within' AND NOT coalesce(isfinite(tolerance_pct) AND tolerance_pct >= 0, false) THEN 'the spec has no usable tolerance_pct'
                WHEN kind = 'min_ratio' AND reference IS NULL THEN 'the spec names no reference'
-               WHEN kind NOT IN ('min', 'min_tok_s', 'max', 'max_ms', 'within', 'min_ratio', 'info') THEN 'unknown kind ' || kind
+               WHEN kind NOT IN ('min', 'min_tok_s', 'max', 'max_ms', 'within', 'min_ratio', 'info', 'some') THEN 'unknown kind ' || kind
            END AS malformed,
            CASE
                WHEN kind <> 'min_ratio' THEN NULL
@@ -42,10 +51,11 @@ WITH mm AS (
                WHEN ref_quality <> 'ok' THEN 'reference ' || reference || ' cannot be used: ' || coalesce(ref_note, ref_quality)
                WHEN ref_value = 0 THEN 'reference ' || reference || ' is 0'
            END AS ref_bad
-    FROM spec
+    FROM opened
 ), judged AS (
     SELECT *,
            CASE                                     -- first match wins; the order is the rule
+               WHEN kind = 'some' THEN 'fail'
                WHEN malformed IS NOT NULL THEN 'invalid'
                WHEN kind = 'info' THEN 'info'
                WHEN metric = 'scaling.efficiency_pct' AND (coalesce(nnodes, 1) <= 1 OR scaling_baseline IS NULL) THEN 'na'
@@ -69,27 +79,24 @@ WITH mm AS (
                WHEN 'max_ms' THEN '<= ' || num_text(wanted) || ' ms'
                WHEN 'within' THEN 'within ' || num_text(wanted) || u || ' ± ' || num_text(tolerance_pct) || ' %'
                WHEN 'min_ratio' THEN '>= ' || num_text(wanted) || ' × ' || reference
+               WHEN 'some' THEN '>= 1'
                WHEN 'info' THEN CASE WHEN wanted IS NULL THEN 'recorded only' ELSE 'recorded beside ' || num_text(wanted) || u END
                ELSE kind
            END AS bound
     FROM bounded
-), nothing AS (
-    -- placeholders such as "0 >= 0" hold when no request completed; the cell must not
-    SELECT g.run_id, g.cell_key, g.host, e.ordinal AS cell_ordinal, e.cell_id, r.enforce, g.text
-    FROM mm g
-    JOIN run r ON r.run_id = g.run_id
-    JOIN expected_cell e ON e.run_id = g.run_id AND e.cell_key = g.cell_key
-    WHERE g.metric = 'completed' AND g.value = 0
 )
-SELECT run_id, cell_key, cell_id, cell_ordinal, host, tier, metric, unit, kind, wanted, tolerance_pct, reference,
+SELECT run_id, cell_key, cell_id, cell_ordinal, host, tier, metric, unit,
+       CASE judged.kind WHEN 'some' THEN 'min' ELSE judged.kind END AS kind, wanted, tolerance_pct, reference,
        got, coalesce(got_text, num_text(got)) AS got_text, coalesce(quality, 'missing') AS quality, derived,
        CASE WHEN kind = 'min_ratio' THEN actual END AS ratio,
        bound,
        CASE WHEN judgement IN ('info', 'na') THEN judgement WHEN NOT enforce THEN 'record' ELSE judgement END AS state,
        NOT enforce AND judgement IN ('fail', 'invalid') AS would_fail,
        CASE judgement
-           WHEN 'pass' THEN num_text(got) || u || ' ' || bound || CASE WHEN kind = 'min_ratio' THEN ' (ratio ' || num_text(actual) || ')' ELSE '' END
+           WHEN 'pass' THEN CASE WHEN kind = 'min_ratio' THEN 'ratio ' || num_text(actual) || ' (' || num_text(got) || ' / ' || num_text(ref_value) || ') >= ' || num_text(wanted)
+                                 ELSE num_text(got) || u || ' ' || bound END
            WHEN 'fail' THEN CASE kind
+               WHEN 'some' THEN 'no request completed: nothing was measured'
                WHEN 'within' THEN num_text(got) || u || ' is not ' || bound
                WHEN 'min_ratio' THEN 'ratio ' || num_text(actual) || ' (' || num_text(got) || ' / ' || num_text(ref_value) || ') < ' || num_text(wanted)
                ELSE num_text(got) || u || ' ' || CASE WHEN kind IN ('max', 'max_ms') THEN '>' ELSE '<' END || ' ' || num_text(wanted) || u END
@@ -102,23 +109,18 @@ SELECT run_id, cell_key, cell_id, cell_ordinal, host, tier, metric, unit, kind, 
        CASE WHEN judgement IN ('pass', 'fail') THEN
            CASE WHEN kind IN ('min', 'min_tok_s') THEN got - wanted
                 WHEN kind IN ('max', 'max_ms') THEN wanted - got
-                WHEN kind = 'within' THEN abs(wanted) * tolerance_pct / 100 - abs(got - wanted)
+                -- at the edge of a band float noise may leave a hair of minus
+                WHEN kind = 'within' THEN greatest(abs(wanted) * tolerance_pct / 100 - abs(got - wanted), CASE WHEN judgement = 'pass' THEN 0 END)
                 WHEN kind = 'min_ratio' THEN actual - wanted END END AS margin,
        CASE WHEN judgement IN ('pass', 'fail') THEN
            CASE WHEN kind IN ('min', 'min_tok_s') THEN 100 * (got - wanted) / nullif(abs(wanted), 0)
                 WHEN kind IN ('max', 'max_ms') THEN 100 * (wanted - got) / nullif(abs(wanted), 0)
-                WHEN kind = 'within' THEN tolerance_pct - 100 * abs(got - wanted) / nullif(abs(wanted), 0)
+                WHEN kind = 'within' THEN greatest(tolerance_pct - 100 * abs(got - wanted) / nullif(abs(wanted), 0), CASE WHEN judgement = 'pass' AND wanted <> 0 THEN 0 END)
                 WHEN kind = 'min_ratio' THEN 100 * (actual - wanted) / nullif(abs(wanted), 0) END END AS margin_pct,
        file, line, pointer, metric_ordinal, ordinal
 FROM judged
-UNION ALL
-SELECT run_id, cell_key, cell_id, cell_ordinal, host, 'health', 'completed', '', 'min', 1, NULL, NULL,
-       0, text, 'ok', false, NULL, '>= 1',
-       CASE WHEN enforce THEN 'fail' ELSE 'record' END, NOT enforce,
-       'no request completed: nothing was measured', -1, -100,
-       NULL, NULL, NULL, 0, -1
-FROM nothing
-WHERE (run_id, cell_key) NOT IN (SELECT (run_id, target) FROM threshold WHERE scope = 'cell' AND metric = 'completed');
+-- a spec of the user on the same metric says it already
+QUALIFY judged.kind <> 'some' OR count(*) OVER (PARTITION BY run_id, cell_key, host, metric) = 1;
 COMMENT ON VIEW gates IS 'Did each threshold hold? One row per run, measured cell, host and spec';
 COMMENT ON COLUMN gates.run_id IS 'run';
 COMMENT ON COLUMN gates.cell_key IS 'ISL=…,OSL=…,TP=…,PP=…,CONC=…';

@@ -33,7 +33,7 @@ SELECT e.run_id, e.ordinal, e.cell_key, e.cell_id, e.combo, e.isl, e.osl, e.conc
             WHEN t.failed_tiers > 0 THEN 'fail'
             WHEN t.passed_tiers > 0 THEN 'pass'
             ELSE 'record' END AS state,
-       CASE WHEN m.samples IS NULL THEN 'no result: ' || coalesce(concat_ws('; ', nullif(a.reason, ''), p.errors), 'no result file was found')
+       CASE WHEN m.samples IS NULL THEN 'no result: ' || coalesce(nullif(concat_ws('; ', a.reason, p.errors), ''), 'no result file was found')
             WHEN t.failed_tiers > 0 THEN t.why
             WHEN NOT r.enforce THEN 'thresholds are not enforced' || CASE WHEN t.would_fail > 0 THEN '; ' || t.would_fail || ' would fail' ELSE '' END
             WHEN t.passed_tiers > 0 THEN CASE WHEN t.skipped > 0 THEN t.skipped || ' skipped' END

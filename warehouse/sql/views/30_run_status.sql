@@ -57,20 +57,22 @@ WITH c AS (
     LEFT JOIN k ON k.run_id = r.run_id
     LEFT JOIN t ON t.run_id = r.run_id
     LEFT JOIN p ON p.run_id = r.run_id
+), q AS (
+    SELECT *, measured = 0 AND tasks - tasks_error - tasks_not_run <= 0 AS nothing FROM s
 ), v AS (
     SELECT *,
            CASE WHEN cells_fail > 0 OR checks_failed > 0 THEN 'fail'
                 WHEN cells_pass > 0 OR checks_passed > 0 THEN 'pass'
                 ELSE 'record' END AS verdict,
-           cells_error > 0 OR tasks_error > 0 OR tasks_not_run > 0 OR status <> 'done' OR (measured = 0 AND tasks = 0) AS incomplete
-    FROM s
+           cells_error > 0 OR tasks_error > 0 OR tasks_not_run > 0 OR status <> 'done' OR nothing AS incomplete
+    FROM q
 )
 SELECT run_id, status, verdict, incomplete,
        CASE WHEN verdict = 'fail' THEN 'FAIL' WHEN incomplete THEN 'INCOMPLETE' WHEN verdict = 'pass' THEN 'PASS' ELSE 'RECORD' END AS headline,
        CASE                                          -- first match wins; the order is the rule
            WHEN status = 'interrupted' THEN 130
            WHEN status = 'failed' OR cells_broke > 0 THEN 4
-           WHEN cells_error > 0 OR tasks_error > 0 OR data_errors > 0 OR (measured = 0 AND tasks = 0) THEN 3
+           WHEN cells_error > 0 OR tasks_error > 0 OR data_errors > 0 OR nothing THEN 3
            WHEN verdict = 'fail' THEN 1
            ELSE 0
        END AS exit_code,
@@ -81,7 +83,7 @@ SELECT run_id, status, verdict, incomplete,
            CASE WHEN NOT enforce THEN 'thresholds are not enforced' || coalesce(' (' || nullif(enforce_origin, '') || ')', '')
                 || CASE WHEN would_fail > 0 THEN ': ' || would_fail || ' would fail' ELSE '' END END,
            run_lines, error_lines, task_lines, fail_lines, check_lines,
-           CASE WHEN measured = 0 AND tasks = 0 THEN 'nothing was measured' END) AS reasons,
+           CASE WHEN nothing THEN 'nothing was measured' END) AS reasons,
        enforce, simulated,
        expected::INTEGER AS expected, measured::INTEGER AS measured, cells::INTEGER AS cells,
        cells_pass::INTEGER AS cells_pass, cells_fail::INTEGER AS cells_fail, cells_record::INTEGER AS cells_record, cells_error::INTEGER AS cells_error,
