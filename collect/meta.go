@@ -184,3 +184,9 @@ func (r redactor) json(s string) string {
 	}
 	return s
 }
+
+// expectedCell is a planned cell as the run directory lists it.
+func expectedCell(p *plan.Plan, c plan.Cell, repeats int) artifact.ExpectedCell {
+	return artifact.ExpectedCell{Key: c.Key, ID: c.ID, Combo: c.Combo, ISL: c.ISL, OSL: c.OSL,
+		Concurrency: c.Concurrency, NumPrompts: p.Params.NumPrompts, Repeats: repeats}
+}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"cvs/collect/artifact"
 	"cvs/collect/container"
 	"cvs/collect/driver"
 	"cvs/collect/plan"
@@ -400,10 +399,4 @@ func firstOf(p *plan.Plan, i int) plan.Cell {
 		i = 0
 	}
 	return p.Cells[i]
-}
-
-// expectedCell is a planned cell as the run directory lists it.
-func expectedCell(p *plan.Plan, c plan.Cell, repeats int) artifact.ExpectedCell {
-	return artifact.ExpectedCell{Key: c.Key, ID: c.ID, Combo: c.Combo, ISL: c.ISL, OSL: c.OSL,
-		Concurrency: c.Concurrency, NumPrompts: p.Params.NumPrompts, Repeats: repeats}
 }

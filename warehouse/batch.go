@@ -171,7 +171,7 @@ func (b *batch) planRows() {
 
 // absent names the place where the result of a cell was looked for.
 func (b *batch) absent() {
-	foreign := !slices.ContainsFunc(b.run.Results, func(r artifact.Result) bool { return r.Record != nil }) && len(b.run.Stages) == 0
+	foreign := len(b.run.Stages) == 0 && len(b.run.Records) == 0 && !slices.ContainsFunc(b.run.Results, func(r artifact.Result) bool { return r.Record != nil })
 	for i, c := range b.cells {
 		if !c.planned || c.files > 0 || c.tried {
 			continue

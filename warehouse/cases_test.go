@@ -22,6 +22,7 @@ type caseFile struct {
 	Operation string   `json:"operation"`
 	Exit      string   `json:"exit_class"`
 	Expect    expected `json:"expect"`
+	dir       string
 }
 
 type expected struct {
@@ -50,80 +51,117 @@ func casesDir(t *testing.T) string {
 	return ""
 }
 
+// A caseRun is one input set of a case on its way through the warehouse.
+type caseRun struct {
+	id, dir, exit string
+	want          expected
+	run           *artifact.Run
+}
+
 // TestCases drives the cases about judging results through plan and warehouse,
-// without the command around them.
+// without the command around them. All runs share one warehouse: they must not
+// disturb each other.
 func TestCases(t *testing.T) {
 	t.Parallel()
-	root := casesDir(t)
-	dirs, err := filepath.Glob(filepath.Join(root, "c*"))
+	var all []caseRun
+	var runs []*artifact.Run
+	for _, c := range readCases(t) {
+		sets := map[string]string{"": c.Exit}
+		if c.Exit == "per-variant" {
+			sets = map[string]string{}
+		}
+		for sub, exit := range c.Expect.Variants {
+			sets[sub] = exit
+		}
+		for sub, exit := range sets {
+			r := caseRun{id: filepath.Join(c.ID, sub), dir: filepath.Join(c.dir, sub), exit: exit, want: expected{AlsoExit: c.Expect.AlsoExit}}
+			if sub == "" {
+				r.want = c.Expect
+			}
+			if r.run = planned(t, r); r.run != nil {
+				all, runs = append(all, r), append(runs, r.run)
+			}
+		}
+	}
+	w := open(t, "")
+	load(t, w, runs...)
+	list, err := w.Runs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := open(t, "") // one warehouse for all: runs must not disturb each other
-	for _, dir := range dirs {
-		data, err := os.ReadFile(filepath.Join(dir, "case.json"))
-		if err != nil {
-			continue
-		}
-		var c caseFile
-		// the other operations expect things of other shapes
-		if err := json.Unmarshal(data, &c); err != nil && (c.Operation == "evaluate" || c.Operation == "parse") {
-			t.Fatalf("%s: %v", dir, err)
-		}
-		if c.Operation != "evaluate" && c.Operation != "parse" {
-			continue
-		}
-		t.Run(c.ID, func(t *testing.T) {
+	exits := make(map[string]int)
+	for _, r := range list {
+		exits[r.RunID] = r.ExitCode
+	}
+	for _, r := range all {
+		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
-			if c.Exit != "per-variant" {
-				evaluateCase(t, w, c.ID, dir, c.Exit, c.Expect, true)
+			if got, ok := exits[r.id]; !ok || got != exitOf[r.exit] {
+				status, err := w.RunStatus(t.Context(), r.id)
+				t.Errorf("exit code %d, want %d (%s)\n%s (%v)", got, exitOf[r.exit], r.exit, status.ReasonText, err)
 			}
-			for sub, exit := range c.Expect.Variants {
-				evaluateCase(t, w, c.ID+"/"+sub, filepath.Join(dir, sub), exit, expected{AlsoExit: c.Expect.AlsoExit}, false)
+			if len(r.want.Cells) > 0 || len(r.want.Gates) > 0 {
+				checkCells(t, w, r.id, r.want)
+			}
+			if len(r.want.Metrics) > 0 {
+				checkMetrics(t, w, r.id, r.want)
+			}
+			if len(r.want.Accuracy) > 0 {
+				checkAccuracy(t, w, r.id, r.want)
 			}
 		})
 	}
 }
 
-func evaluateCase(t *testing.T, w *warehouse.DB, id, dir, exit string, want expected, listed bool) {
+func readCases(t *testing.T) []caseFile {
 	t.Helper()
-	ctx := context.Background()
-	if _, err := os.Stat(filepath.Join(dir, "gen.go")); err == nil {
-		return // generated inputs are made by the adapter of the command
-	}
-	p, err := planOf(dir)
-	if p == nil && err == nil {
-		return // steps told in prose
-	}
-	if err != nil {
-		if exit != "INPUT_ERROR" {
-			t.Errorf("%s: plan: %v", dir, err)
-		}
-		return
-	}
-	if exit == "INPUT_ERROR" {
-		if !slices.Contains(want.AlsoExit, "OK") {
-			t.Errorf("%s: the plan accepts it, want an input error", dir)
-		}
-		return
-	}
-	run := runOf(t, id, dir, p)
-	if _, err := w.Load(ctx, run); err != nil {
-		t.Fatalf("%s: %v", dir, err)
-	}
-	status, err := w.RunStatus(ctx, run.Meta.RunID)
+	dirs, err := filepath.Glob(filepath.Join(casesDir(t), "c*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status.ExitCode != exitOf[exit] {
-		t.Errorf("%s: exit code %d, want %d (%s)\n%s", dir, status.ExitCode, exitOf[exit], exit, status.ReasonText)
+	var out []caseFile
+	for _, dir := range dirs {
+		data, err := os.ReadFile(filepath.Join(dir, "case.json"))
+		if err != nil {
+			continue
+		}
+		c := caseFile{dir: dir}
+		// the other operations expect things of other shapes
+		err = json.Unmarshal(data, &c)
+		if c.Operation != "evaluate" && c.Operation != "parse" {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		out = append(out, c)
 	}
-	if !listed {
-		return
+	return out
+}
+
+// planned loads the input set; nil if it has no run to judge, which includes
+// those that must be refused.
+func planned(t *testing.T, r caseRun) *artifact.Run {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(r.dir, "gen.go")); err == nil {
+		return nil // generated inputs are made by the adapter of the command
 	}
-	checkCells(t, w, run.Meta.RunID, want)
-	checkMetrics(t, w, run.Meta.RunID, want)
-	checkAccuracy(t, w, run.Meta.RunID, want)
+	p, err := planOf(r.dir)
+	switch {
+	case p == nil && err == nil: // steps told in prose
+		return nil
+	case err != nil:
+		if r.exit != "INPUT_ERROR" {
+			t.Errorf("%s: plan: %v", r.id, err)
+		}
+		return nil
+	case r.exit == "INPUT_ERROR":
+		if !slices.Contains(r.want.AlsoExit, "OK") {
+			t.Errorf("%s: the plan accepts it, want an input error", r.id)
+		}
+		return nil
+	}
+	return runOf(t, r.id, r.dir, p)
 }
 
 func word(s warehouse.State) string {

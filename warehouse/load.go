@@ -135,7 +135,7 @@ func loadRun(ctx context.Context, conn *sql.Conn, run *artifact.Run) (r LoadResu
 // lost returns the first stored file of the run that is not among the new ones.
 func lost(ctx context.Context, conn *sql.Conn, run *artifact.Run) (string, error) {
 	have := make(map[string]bool)
-	for _, r := range slices.Concat(run.Results, run.Accuracy, run.Checks) {
+	for _, r := range slices.Concat(run.Results, run.Superseded, run.Accuracy, run.Checks) {
 		have[sum(r)] = true
 	}
 	type file struct{ path, sha string }
@@ -170,12 +170,12 @@ func contentDigest(run *artifact.Run) string {
 		Record                      *artifact.Record
 	}
 	var all []file
-	for _, r := range slices.Concat(run.Results, run.Accuracy, run.Checks) {
+	for _, r := range slices.Concat(run.Results, run.Superseded, run.Accuracy, run.Checks) {
 		all = append(all, file{r.Path, sum(r), r.CellKey, r.Host, r.Repeat, r.Record})
 	}
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	for _, v := range []any{loaderVersion, run.Meta, run.Expected, run.Thresholds, run.Stages, all, run.Problems, []byte(run.Config), run.Notes} {
+	for _, v := range []any{loaderVersion, run.Meta, run.Expected, run.Thresholds, run.Stages, run.Records, all, run.Problems, []byte(run.Config), run.Notes} {
 		// Encoding these types cannot fail but for a NaN in a threshold, which
 		// the plan refuses; its text then stands for it.
 		if err := enc.Encode(v); err != nil {

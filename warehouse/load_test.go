@@ -31,6 +31,19 @@ func TestMain(m *testing.M) {
 		var b [1]byte
 		os.Stdin.Read(b[:]) // until the parent lets go
 		return
+	case "five": // load five runs, waiting for the others
+		for i := range 5 {
+			w, err := warehouse.Open(context.Background(), file, warehouse.Options{Wait: 2 * time.Minute})
+			if err == nil {
+				_, err = w.Load(context.Background(), sampleRun(fmt.Sprintf("%s-%d", os.Getenv("CVS_TEST_NAME"), i), resultJSON(2048)))
+				err = errors.Join(err, w.Close())
+			}
+			if err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+		}
+		return
 	case "load":
 		w, err := warehouse.Open(context.Background(), file, warehouse.Options{})
 		if err != nil {
@@ -291,6 +304,31 @@ func TestLocked(t *testing.T) {
 	}
 }
 
+func TestLoadersAtOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "w.duckdb")
+	const loaders = 4
+	var all []*exec.Cmd
+	for i := range loaders {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), "CVS_TEST_ROLE=five", "CVS_TEST_WAREHOUSE="+file, fmt.Sprintf("CVS_TEST_NAME=l%d", i))
+		cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cmd)
+	}
+	for _, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	w := open(t, file)
+	if got := values(t, w, "SELECT (SELECT count(*) FROM run) || ' ' || (SELECT count(DISTINCT run_id) FROM run) || ' ' || (SELECT count(*) FROM sample) || ' ' || (SELECT count(*) FROM raw_value)"); got[0] != "20 20 20 320" {
+		t.Errorf("runs, distinct runs, samples, values: %s, want 20 20 20 320", got[0])
+	}
+}
+
 func TestKilledWhileLoading(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "w.duckdb")
@@ -330,70 +368,6 @@ func TestKilledWhileLoading(t *testing.T) {
 	}
 }
 
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "w.duckdb")
-	w, err := warehouse.Open(t.Context(), file, warehouse.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	load(t, w, sampleRun("r1", resultJSON(2048)))
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.Chmod(dir, 0o755) })
-	ro, err := warehouse.Open(t.Context(), file, warehouse.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ro.Close()
-	if id, err := ro.Latest(t.Context()); err != nil || id != "r1" {
-		t.Errorf("latest is %q: %v", id, err)
-	}
-	if _, err := ro.Load(t.Context(), sampleRun("r2", resultJSON(1))); err == nil {
-		t.Error("loading into a read-only warehouse must fail")
-	}
-	if _, err := ro.Run(t.Context(), "nobody"); !errors.Is(err, warehouse.ErrNoRun) {
-		t.Errorf("unknown run: %v", err)
-	}
-	if _, err := warehouse.Open(t.Context(), filepath.Join(dir, "none"), warehouse.Options{ReadOnly: true}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
-	}
-}
-
-func TestAsk(t *testing.T) {
-	t.Parallel()
-	w := open(t, "")
-	load(t, w, sampleRun("r1", resultJSON(2048)))
-	for _, text := range []string{
-		"DROP TABLE run", "DELETE FROM run", "INSERT INTO run SELECT * FROM run", "UPDATE run SET model = 'x'", "SELECT 1; DROP TABLE run",
-		"COMMIT; DELETE FROM run", "SELECT * FROM read_text('/etc/hostname')", "SELECT * FROM glob('/etc/*')", "COPY run TO '/tmp/x.csv'",
-		"ATTACH '/tmp/other.duckdb'", "INSTALL httpfs", "LOAD httpfs", "SET enable_external_access = true", "PRAGMA enable_profiling",
-		"SELECT * FROM 'https://example.org/x.csv'", "EXPORT DATABASE '/tmp/x'", "CREATE TABLE t (x INT)", "", "SELEC 1", "EXPLAIN DROP TABLE run",
-	} {
-		rows, err := w.Ask(t.Context(), text)
-		var ask *warehouse.AskError
-		if !errors.As(err, &ask) {
-			t.Errorf("%q: %v, want an AskError", text, err)
-		}
-		if rows != nil {
-			rows.Close()
-		}
-	}
-	for _, text := range []string{"SELECT run_id FROM runs", "DESCRIBE gates", "SHOW TABLES", "SUMMARIZE run", "EXPLAIN SELECT 1", "FROM cells", "VALUES (1)"} {
-		if got := values(t, w, text); len(got) == 0 {
-			t.Errorf("%q gives nothing", text)
-		}
-	}
-	if got := values(t, w, "SELECT run_id FROM run WHERE model = ?", "org/M"); !slices.Equal(got, []string{"r1"}) {
-		t.Errorf("with a parameter: %v", got)
-	}
-}
-
 func BenchmarkLoadManyFiles(b *testing.B) {
 	// One run of many small files: parsing, typing, hashing, inserting.
 	run := sampleRun("r", nil)
@@ -403,15 +377,14 @@ func BenchmarkLoadManyFiles(b *testing.B) {
 		run.Expected.Cells = append(run.Expected.Cells, c)
 		run.Results = append(run.Results, artifact.Result{Path: c.Key, Data: resultJSON(float64(i)), CellKey: c.Key, Repeat: 1})
 	}
-	for b.Loop() {
-		w, err := warehouse.Open(b.Context(), filepath.Join(b.TempDir(), "w.duckdb"), warehouse.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
+	w, err := warehouse.Open(b.Context(), filepath.Join(b.TempDir(), "w.duckdb"), warehouse.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	for i := 0; b.Loop(); i++ {
+		run.Meta.RunID = fmt.Sprint(i)
 		if _, err := w.Load(b.Context(), run); err != nil {
-			b.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}

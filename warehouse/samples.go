@@ -53,10 +53,17 @@ func (b *batch) shape(isl, osl, conc *int64) *cellRow {
 
 // results reads the raw files of the sweep and assigns what is in them.
 func (b *batch) results() {
-	attempts := make(map[string]bool)
+	seen := make(map[*artifact.Record]bool)
+	for i := range b.run.Records {
+		b.attempt(&b.run.Records[i])
+	}
 	for _, r := range b.run.Results {
 		cell := b.find(r.CellKey)
-		b.attempt(r, attempts)
+		// a run that was not read from a directory has its records here only
+		if len(b.run.Records) == 0 && r.Record != nil && !seen[r.Record] {
+			seen[r.Record] = true
+			b.attempt(r.Record)
+		}
 		doc, err := ingest.Parse(r.Path, r.Data)
 		b.artifact(r, "cell", cell, "", doc)
 		if cell != nil {
@@ -262,10 +269,13 @@ func (b *batch) accuracy() {
 	}
 }
 
-// checks registers the other files; reading them is not this version's business.
+// checks registers the files that are kept but not read here.
 func (b *batch) checks() {
 	for _, r := range b.run.Checks {
 		b.artifact(r, "check", nil, r.CellKey, nil)
+	}
+	for _, r := range b.run.Superseded {
+		b.artifact(r, "superseded", b.find(r.CellKey), "", nil)
 	}
 }
 
@@ -280,17 +290,8 @@ func (b *batch) artifact(r artifact.Result, role string, cell *cellRow, task str
 	b.add("artifact", b.meta.RunID, valid(r.Path), role, str(key), str(task), int32(max(r.Repeat, 1)), str(r.Host), sum(r), int64(len(r.Data)), str(format), int32(samples))
 }
 
-// attempt keeps the record beside a result; several files of one repeat share it.
-func (b *batch) attempt(r artifact.Result, seen map[string]bool) {
-	rec := r.Record
-	if rec == nil {
-		return
-	}
-	k := fmt.Sprintf("%s\x00%d\x00%s", rec.CellKey, rec.Repeat, rec.Host)
-	if seen[k] {
-		return
-	}
-	seen[k] = true
+// attempt keeps how one repeat of a cell was carried out.
+func (b *batch) attempt(rec *artifact.Record) {
 	if c := b.find(rec.CellKey); c != nil {
 		c.tried = true
 	}

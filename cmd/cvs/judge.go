@@ -78,7 +78,14 @@ func (j *judgement) verdictError() error {
 	if j.status.ExitCode == 0 {
 		return nil
 	}
-	return &statusError{j.status.ExitCode, fmt.Sprintf("run %s: %s", visible(j.status.RunID), visible(strings.Join(j.status.Reasons(), "; ")))}
+	why := verdictText(j.status)
+	if r := j.status.Reasons(); len(r) > 0 {
+		why += ": " + r[0]
+		if len(r) > 1 {
+			why += fmt.Sprintf(" (and %d more)", len(r)-1)
+		}
+	}
+	return &statusError{j.status.ExitCode, visible("run " + j.status.RunID + ": " + why)}
 }
 
 // stateWord is how a state is printed: never by colour alone.
@@ -141,7 +148,7 @@ func (j *judgement) print(w io.Writer) {
 	}
 	fmt.Fprintln(w, tw.Render())
 	fmt.Fprintln(w)
-	j.printReasons(w)
+	j.printFindings(w)
 	s := j.status
 	fmt.Fprintf(w, "gates: %d pass, %d fail, %d invalid, %d skipped, %d n/a, %d info, %d record\n", s.Pass, s.Fail, s.Invalid, s.Skipped, s.NA, s.Info, s.Record)
 	fmt.Fprintf(w, "cells: %d expected, %d measured: %d pass, %d fail, %d record, %d without a result\n", s.Expected, s.Measured, s.CellsPass, s.CellsFail, s.CellsRecord, s.CellsError)
@@ -153,12 +160,15 @@ func (j *judgement) print(w io.Writer) {
 
 // verdictText puts the verdict and what it must not be mistaken for in words.
 func verdictText(s warehouse.RunStatusRow) string {
-	words := []string{strings.ToUpper(string(s.Verdict))}
-	if s.Verdict == warehouse.Record {
-		words[0] = "RECORD ONLY (no gate decided)"
-	}
-	if s.Incomplete {
+	words := []string{s.Headline}
+	switch {
+	case s.Headline == "INCOMPLETE":
+		words = append(words, fmt.Sprintf("what was measured: %s", s.Verdict))
+	case s.Incomplete:
 		words = append(words, "INCOMPLETE")
+	}
+	if s.Verdict == warehouse.Record {
+		words = append(words, "no gate decided anything")
 	}
 	if s.Simulated {
 		words = append(words, "SIMULATED")
@@ -166,28 +176,15 @@ func verdictText(s warehouse.RunStatusRow) string {
 	return strings.Join(words, ", ")
 }
 
-// printReasons lists every violation, every cell without a result and every
-// finding, so that nothing has to be looked up to know why.
-func (j *judgement) printReasons(w io.Writer) {
-	for _, g := range j.gates {
-		if g.State == warehouse.Fail || g.State == warehouse.Invalid {
-			fmt.Fprintf(w, "%-7s %s  %s  %s: %s\n", strings.ToUpper(string(g.State)), visible(g.CellKey), visible(g.Host), visible(g.Metric), visible(g.Reason))
-		}
-	}
-	for _, k := range j.checks {
-		switch k.State {
-		case warehouse.Fail, warehouse.Invalid, warehouse.Error:
-			fmt.Fprintf(w, "%-7s %s %s  %s: %s\n", stateWord(k.State), k.Scope, visible(k.Target), visible(k.Metric), visible(k.Reason))
-		}
-	}
-	for _, c := range j.cells {
-		if c.State == warehouse.Error {
-			fmt.Fprintf(w, "NO RESULT %s: %s\n", visible(c.CellKey), visible(c.Reason))
-		}
-	}
+// printFindings lists what should be known beside the gates. What already is a
+// reason of the verdict is not said twice.
+func (j *judgement) printFindings(w io.Writer) {
 	for _, q := range j.quality {
+		if q.Severity == "data_error" && q.CellKey != "" {
+			continue // its cell is without a result, and the reasons say so
+		}
 		where := strings.Join(nonEmpty(q.Path, q.CellKey, q.TaskID), " ")
-		fmt.Fprintf(w, "%s: %s: %s\n", strings.ReplaceAll(q.Severity, "_", " "), visible(where), visible(q.Message))
+		fmt.Fprintf(w, "%s: %s\n", strings.ReplaceAll(q.Severity, "_", " "), visible(strings.Join(nonEmpty(where, q.Message), ": ")))
 	}
 }
 

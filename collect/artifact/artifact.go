@@ -209,6 +209,9 @@ type Run struct {
 	Thresholds Thresholds
 	Stages     []Stage
 	Results    []Result
+	// Records are the record.json of all cells and repeats that count, also of
+	// those that left no result: they say why.
+	Records []Record
 	// Superseded are the results of attempts that a resumed run repeated. They
 	// are kept and can be referred to; they are never judged.
 	Superseded []Result

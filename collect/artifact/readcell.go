@@ -71,6 +71,9 @@ func (r *reader) readCell(dir, key string, repeat int) []Result {
 	if !whole {
 		return r.readUnrecorded(dir, key, repeat)
 	}
+	if !strings.Contains(path.Base(dir), supersededMark) {
+		r.run.Records = append(r.run.Records, rec)
+	}
 	switch {
 	case key == "":
 		r.problem(recName, rec.CellKey, "this folder belongs to no cell of %s", expectedFile)

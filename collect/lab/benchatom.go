@@ -127,7 +127,8 @@ func (s *shim) newAtomBench(a *arguments) (*bench, error) {
 		return nil, fmt.Errorf("ValueError: Unknown dataset: %s", a.text("--dataset-name"))
 	}
 	if b.burstiness <= 0 {
-		return nil, fmt.Errorf("AssertionError: A positive burstiness factor is expected, but given %s.", pythonFloat(b.burstiness)) //lint:ignore ST1005 the client's own words
+		//lint:ignore ST1005 the real client's own words
+		return nil, fmt.Errorf("AssertionError: A positive burstiness factor is expected, but given %s.", pythonFloat(b.burstiness))
 	}
 	if b.prompts < 1 || b.input < 1 || b.output < 1 {
 		return nil, errors.New("ValueError: low >= high")
@@ -141,7 +142,8 @@ func (s *shim) newAtomBench(a *arguments) (*bench, error) {
 	}
 	for _, m := range a.list("--metadata") {
 		if !strings.Contains(m, "=") {
-			return nil, errors.New("ValueError: Invalid metadata format. Please use KEY=VALUE format.") //lint:ignore ST1005 the client's own words
+			//lint:ignore ST1005 the real client's own words
+			return nil, errors.New("ValueError: Invalid metadata format. Please use KEY=VALUE format.")
 		}
 	}
 	if b.baseURL = a.text("--base-url"); b.baseURL == "" {
@@ -180,10 +182,11 @@ func parseGoodput(pairs []string) (map[string]float64, error) {
 		var v float64
 		name, value, ok := strings.Cut(p, ":")
 		if _, err := fmt.Sscanf(value, "%g", &v); !ok || err != nil {
-			return nil, errors.New(`argparse.ArgumentTypeError: Invalid format found for service level objectives. Specify service level objectives for goodput as "KEY:VALUE" pairs, where the key is a metric name, and the value is a number in milliseconds.`) //lint:ignore ST1005 the client's own words
+			//lint:ignore ST1005 the real client's own words
+			return nil, errors.New(`argparse.ArgumentTypeError: Invalid format found for service level objectives. Specify service level objectives for goodput as "KEY:VALUE" pairs, where the key is a metric name, and the value is a number in milliseconds.`)
 		}
 		if name != "ttft" && name != "tpot" && name != "e2el" {
-			return nil, fmt.Errorf("ValueError: Invalid metric name found, %s: %s. The service level objective name should be one of ['ttft', 'tpot', 'e2el']. ", name, pythonFloat(v)) //lint:ignore ST1005 the client's own words
+			return nil, fmt.Errorf("ValueError: Invalid metric name found, %s: %s. The service level objective name should be one of ['ttft', 'tpot', 'e2el']. ", name, pythonFloat(v))
 		}
 		out[name] = v
 	}

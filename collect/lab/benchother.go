@@ -83,6 +83,7 @@ func (s *shim) vllmBench(args []string) int {
 	// vLLM draws around the length, not below it.
 	r := a.number("--random-range-ratio")
 	if r < 0 || r >= 1 {
+		//lint:ignore ST1005 the real client's own words
 		return s.traceback(errors.New("ValueError: random_range_ratio must be in [0, 1)."))
 	}
 	around := func(n int) (lo, hi int) {

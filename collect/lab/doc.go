@@ -11,9 +11,10 @@
 // the simulated hardware is just fast, and its results say gpu_name "lab-sim".
 //
 // Containers are records in the node's folder. Commands run in them are
-// processes of the machine with the container's environment; bind mounts are
-// recorded and not carried out, so a config for the lab names the same path on
-// both sides. Everything a node starts carries a random session id in its
+// processes of the machine with the container's environment. Nothing is
+// mounted: docker run takes bind mounts of paths below the lab's folder with
+// the same name on both sides, and refuses others, saying which paths it would
+// have needed. Everything a node starts carries a random session id in its
 // environment and is ended by that id, never by the look of a command line.
 //
 // The package must not know how cvs drives a node, what a plan is, or how a

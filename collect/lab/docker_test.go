@@ -10,7 +10,7 @@ func TestDocker(t *testing.T) {
 	l := startLab(t, Options{})
 	c := dial(t, l, 0)
 	id := strings.TrimSpace(mustRun(t, c, "sudo -n docker run -d --name w1 --network host --ipc=host --shm-size 16G --cap-add SYS_PTRACE --security-opt seccomp=unconfined "+
-		"--group-add video --ulimit memlock=-1 --label cvs.run_id=r1 --label cvs.owner=me -v /a:/b:ro -e K='v w' "+DemoImage+" sleep infinity"))
+		"--group-add video --ulimit memlock=-1 --label cvs.run_id=r1 --label cvs.owner=me -v "+l.modelsDir()+":"+l.modelsDir()+":ro -e K='v w' "+DemoImage+" sleep infinity"))
 	if len(id) != 64 {
 		t.Fatalf("docker run printed %q", id)
 	}
@@ -27,6 +27,8 @@ func TestDocker(t *testing.T) {
 		{"exec signal", "docker exec w1 bash -c 'kill -9 $$'", "", result{code: 137}},
 		{"a name is taken once", "docker run -d --name w1 " + DemoImage + " true 2>&1 | grep -o 'already in use'", "", result{out: "already in use\n"}},
 		{"unknown flag", "docker run --frobnicate x 2>&1; echo $?", "", result{out: "unknown flag: --frobnicate\n\nUsage:  docker run [OPTIONS]\n\nRun 'docker run --help' for more information\n125\n"}},
+		{"a mount of the machine's own", "docker run -d -v /home/u:/home/u -v " + l.modelsDir() + ":/models:ro " + DemoImage + " true 2>&1 | grep -o 'would need .*; '", "",
+			result{out: "would need /home/u:/home/u, " + l.modelsDir() + ":/models:ro; \n"}},
 		{"unknown command", "docker frob >/dev/null 2>&1", "", result{code: 1}},
 		{"missing device", "docker run -d --device /dev/no_such " + DemoImage + " true 2>/dev/null", "", result{code: 125}},
 		{"ps by anchored name", "docker ps --filter 'name=^w1$' --filter status=running --format '{{.Names}}'", "", result{out: "w1\n"}},

@@ -80,7 +80,7 @@ func (s *shim) dockerPs(store dockerStore, a dockerArgs) error {
 			// Docker matches the name with and without its leading slash.
 			re, err := regexp.Compile(value)
 			if err != nil {
-				return fmt.Errorf("Error response from daemon: invalid filter 'name=%s'", value) //lint:ignore ST1005 Docker's own words
+				return fmt.Errorf("Error response from daemon: invalid filter 'name=%s'", value)
 			}
 			keep = func(c container) bool {
 				return was(c) && (re.MatchString(c.Name) || re.MatchString(strings.TrimPrefix(c.Name, "/")))
@@ -99,7 +99,7 @@ func (s *shim) dockerPs(store dockerStore, a dockerArgs) error {
 		case "ancestor":
 			keep = func(c container) bool { return was(c) && c.Config.Image == value }
 		default:
-			return fmt.Errorf("Error response from daemon: invalid filter '%s'", key) //lint:ignore ST1005 Docker's own words
+			return fmt.Errorf("Error response from daemon: invalid filter '%s'", key)
 		}
 	}
 	t, err := formatTemplate(psFormat(a))

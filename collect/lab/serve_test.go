@@ -203,7 +203,7 @@ func TestHTTP(t *testing.T) {
 	c := dial(t, l, 0)
 	port := freePort(t)
 	startServer(t, l, c, port, fmt.Sprintf(serve, port)+" --max-model-len 64 --method mtp --num-speculative-tokens 3")
-	client := &http.Client{Transport: &http.Transport{Dial: c.Dial}}
+	client := &http.Client{Transport: &http.Transport{DialContext: c.DialContext}}
 	base := fmt.Sprintf("http://localhost:%d", port)
 	call := func(path, body string) (int, string, string) {
 		t.Helper()

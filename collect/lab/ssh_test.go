@@ -174,7 +174,7 @@ func TestForward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{Dial: c.Dial, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DialContext: c.DialContext, DisableKeepAlives: true}}
 	get := func(host string) (string, error) {
 		resp, err := client.Get("http://" + net.JoinHostPort(host, u.Port()))
 		if err != nil {

@@ -15,7 +15,7 @@ func TestWritePython(t *testing.T) {
 		want string
 	}{
 		{1.0, "1.0"}, {0.1, "0.1"}, {1e-5, "1e-05"}, {0.0001, "0.0001"}, {1e16, "1e+16"}, {123456789012345.0, "123456789012345.0"},
-		{-0.0, "0.0"}, {math.Copysign(0, -1), "-0.0"}, {math.NaN(), "NaN"}, {math.Inf(1), "Infinity"}, {math.Inf(-1), "-Infinity"}, {441.4229917349294, "441.4229917349294"},
+		{math.Copysign(0, -1), "-0.0"}, {math.NaN(), "NaN"}, {math.Inf(1), "Infinity"}, {math.Inf(-1), "-Infinity"}, {441.4229917349294, "441.4229917349294"},
 		{7, "7"}, {nil, "null"}, {true, "true"}, {"a\"\\\n\té€😀\x01\x7f", `"a\"\\\n\t\u00e9\u20ac\ud83d\ude00\u0001\u007f"`},
 		{object{{"a", []int{1, 2}}, {"b:", [][]float64{{0.5}, nil}}}, `{"a": [1, 2], "b:": [[0.5], []]}`},
 	} {

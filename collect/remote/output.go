@@ -3,11 +3,18 @@ package remote
 import (
 	"bytes"
 	"io"
+	"strconv"
 	"sync"
 )
 
 // maxBefore bounds what is kept of the text before the mark, for messages.
 const maxBefore = 4 << 10
+
+// pidMark comes before the process id, which the mark follows on standard output.
+const pidMark = "cvs-pid-"
+
+// maxPID is more than its digits and pidMark take.
+const maxPID = 64
 
 // An output is one stream of a command: it drops everything up to the mark,
 // passes on the rest, and can be let go of while the session still writes to it.
@@ -20,6 +27,7 @@ type output struct {
 	head     []byte // what came before the mark, its beginning
 	tail     []byte // its end, where the mark may begin
 	seen     bool
+	pid      string // digits, "" until they are known
 	detached bool
 }
 
@@ -48,10 +56,22 @@ func (o *output) find(p []byte) []byte {
 	all := append(o.tail, p...)
 	if i := bytes.Index(all, []byte(o.mark)); i >= 0 {
 		o.seen, o.head, o.tail = true, nil, nil
+		if j := bytes.LastIndex(all[:i], []byte(pidMark)); j >= 0 {
+			if pid, err := strconv.ParseUint(string(all[j+len(pidMark):i]), 10, 31); err == nil && pid > 1 {
+				o.pid = strconv.FormatUint(pid, 10)
+			}
+		}
 		return all[i+len(o.mark):]
 	}
-	o.tail = append([]byte(nil), all[max(0, len(all)-len(o.mark)+1):]...)
+	o.tail = append([]byte(nil), all[max(0, len(all)-len(o.mark)-maxPID):]...)
 	return nil
+}
+
+// processID is the command's, "" if it is not known.
+func (o *output) processID() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pid
 }
 
 // detach drops whatever comes from now on.

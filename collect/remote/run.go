@@ -89,7 +89,7 @@ func (x *execution) run(ctx context.Context, line string) (Result, error) {
 		return Result{}, h.lost(x.cmd.name())
 	}
 
-	s, err := x.start(ctx, "printf %s "+x.mark+"; printf %s "+x.mark+" >&2; "+line)
+	s, err := x.start(ctx, "printf %s%s%s "+pidMark+" $$ "+x.mark+"; printf %s "+x.mark+" >&2; "+line)
 	if err != nil {
 		return Result{}, err
 	}
@@ -230,17 +230,27 @@ func (x *execution) outcome(err error) (Result, error) {
 	return res, nil
 }
 
-// abandon asks the command to end and gives it a moment to do so. OpenSSH
-// passes TERM on to the process group; closing alone would leave it running.
+// abandon asks the command to end and gives it a moment to do so: closing alone
+// would leave it running. OpenSSH passes signals on, except to commands of root;
+// those are told by their process id, which is that of the login shell that
+// became them.
 func (x *execution) abandon(s *ssh.Session, ended <-chan error) {
+	grace, cancel := context.WithTimeout(context.Background(), cancelGrace)
+	defer cancel()
 	closed := make(chan struct{})
 	go func() { // writing to a frozen peer may block
 		defer close(closed)
 		_ = s.Signal(ssh.SIGTERM)
+		if pid := x.out.processID(); pid != "" {
+			if k, err := x.host.session(grace); err == nil {
+				// The group first: sshd makes the shell lead one. It fails
+				// when TERM has done its work.
+				_ = k.Run("kill -TERM -" + pid + " 2>/dev/null || kill -TERM " + pid + " 2>/dev/null")
+				k.Close()
+			}
+		}
 		s.Close()
 	}()
-	grace, cancel := context.WithTimeout(context.Background(), cancelGrace)
-	defer cancel()
 	select {
 	case <-ended:
 	case <-grace.Done():

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,13 +116,23 @@ func TestRealSSHD(t *testing.T) {
 		}
 	}
 
-	_, err := h.Run(t.Context(), Command{Args: []string{"sleep", "330"}, Timeout: 200 * time.Millisecond})
-	var te *TimeoutError
-	if !errors.As(err, &te) {
-		t.Errorf("timeout: %v", err)
+	// A command that is cancelled ends, also for root, whose commands sshd does
+	// not pass signals on to.
+	ctx, cancel := context.WithCancel(t.Context())
+	var pid string
+	_, err := h.Stream(ctx, Command{Args: []string{"sh", "-c", "echo $$; exec sleep 330"}}, writerFunc(func(p []byte) (int, error) {
+		pid = strings.TrimSpace(string(p))
+		cancel()
+		return len(p), nil
+	}), nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
+	n, err := strconv.Atoi(pid)
+	must(t, err)
+	waitForEnd(t, n)
 	if run(t, h, "true").ExitCode != 0 {
-		t.Error("the connection did not survive a timeout")
+		t.Error("the connection did not survive")
 	}
 
 	_, wrong := newKey(t, "")

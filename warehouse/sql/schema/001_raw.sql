@@ -103,7 +103,7 @@ CREATE TABLE stage (
 CREATE TABLE artifact (
     run_id   VARCHAR NOT NULL,
     path     VARCHAR NOT NULL,
-    role     VARCHAR NOT NULL, -- cell, accuracy, check
+    role     VARCHAR NOT NULL, -- cell, accuracy, check, superseded
     cell_key VARCHAR,
     task_id  VARCHAR,
     repeat   INTEGER,

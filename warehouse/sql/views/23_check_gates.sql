@@ -49,6 +49,8 @@ WITH task AS (
                WHEN kind NOT IN ('min', 'min_tok_s', 'max', 'max_ms', 'within', 'min_ratio', 'info') THEN 'invalid'
                WHEN kind <> 'info' AND NOT coalesce(isfinite(wanted), false) THEN 'invalid'
                WHEN kind = 'info' THEN 'info'
+               -- known in advance not to run: an error only where it should have gated
+               WHEN planned AND NOT has_result AND task_status = 'not_run' AND NOT enforce THEN 'skipped'
                WHEN planned AND NOT has_result THEN 'error'
                WHEN NOT present AND scope = 'accuracy' AND NOT coalesce(some_value, false) AND has_result THEN 'fail'
                WHEN NOT present THEN 'skipped'
@@ -66,7 +68,8 @@ SELECT run_id, scope, target, metric, kind, wanted, tolerance_pct, reference, go
        NOT enforce AND judgement IN ('fail', 'invalid') AS would_fail,
        CASE judgement
            WHEN 'error' THEN 'no result: ' || coalesce(nullif(task_reason, ''), errors, CASE WHEN scope = 'accuracy' THEN 'no results_*.json under accuracy/' || target ELSE 'it left none' END)
-           WHEN 'skipped' THEN CASE WHEN scope = 'accuracy' THEN 'no such metric; reported: ' || coalesce(reported, 'none') ELSE 'not measured' END
+           WHEN 'skipped' THEN CASE WHEN planned AND NOT has_result THEN 'not run: ' || coalesce(nullif(task_reason, ''), 'no reason given')
+                                    WHEN scope = 'accuracy' THEN 'no such metric; reported: ' || coalesce(reported, 'none') ELSE 'not measured' END
            WHEN 'invalid' THEN CASE WHEN NOT coalesce(isfinite(wanted), false) THEN 'the spec has no usable value'
                                     WHEN quality <> 'ok' THEN got_text || ' is not a finite number'
                                     WHEN kind = 'min_ratio' THEN 'reference ' || coalesce(reference, '') || CASE WHEN ref_present THEN ' cannot be used' ELSE ' is missing' END
@@ -92,9 +95,11 @@ SELECT k.run_id, k.kind, k.task_id, '', '', NULL, NULL, NULL, NULL, NULL, NULL, 
             ELSE 'no result: ' || coalesce(nullif(k.reason, ''), x.errors, CASE WHEN k.kind = 'accuracy' THEN 'no results_*.json under accuracy/' || k.task_id ELSE 'it left none' END) END,
        NULL, NULL, NULL, NULL, NULL, 100000 + k.ordinal
 FROM task k
+JOIN run r ON r.run_id = k.run_id
 LEFT JOIN trouble x ON x.run_id = k.run_id AND x.task_id = k.task_id
 -- a task that only records is still to be seen when it left nothing
-WHERE NOT EXISTS (SELECT 1 FROM threshold t WHERE t.run_id = k.run_id AND t.scope = k.kind AND t.target = k.task_id
+WHERE (k.status = 'not_run' AND NOT k.has_result AND NOT r.enforce)
+   OR NOT EXISTS (SELECT 1 FROM threshold t WHERE t.run_id = k.run_id AND t.scope = k.kind AND t.target = k.task_id
                   AND (t.kind <> 'info' OR k.has_result));
 COMMENT ON VIEW check_gates IS 'Verdicts on accuracy tasks and other checks; one row per run and spec, and one per planned task without specs';
 COMMENT ON COLUMN check_gates.run_id IS 'run';
