@@ -121,6 +121,9 @@ type Table struct {
 // A Column is the head of a column. Class "n" aligns numbers.
 type Column struct {
 	Text, Unit, Title, Class string
+	// Metric is where the page's data holds the exact values of the column: the
+	// number of a metric, or "key" for the cell's key.
+	Metric string
 }
 
 // A Row is one line of a [Table].

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -61,11 +62,26 @@ func rounded(name string, v float64) string {
 	return grouped(v, digitsFor(name, v))
 }
 
+// vocabulary is the table of metrics by name. A deck asks for it a hundred
+// thousand times, and the table itself is put together anew for each question.
+var vocabulary = sync.OnceValue(func() map[string]metric.Def {
+	byName := map[string]metric.Def{}
+	for _, d := range metric.Table() {
+		byName[d.Name] = d
+	}
+	return byName
+})
+
+func lookup(name string) (metric.Def, bool) {
+	d, ok := vocabulary()[name]
+	return d, ok
+}
+
 // digitsFor is how many decimals v needs: those of its metric; none where it is
 // zero or a whole count; more where fewer would show a small value, or one just
 // beside a whole number, as something it is not.
 func digitsFor(name string, v float64) int {
-	d, known := metric.Lookup(name)
+	d, known := lookup(name)
 	whole := v == math.Trunc(v) && math.Abs(v) < 1e15
 	if v == 0 || !finite(v) || whole && (!known || d.Digits == 0 || d.Digits >= 4) {
 		return 0

@@ -89,12 +89,12 @@ func pad(unit string) string {
 }
 
 func unitOf(name string) string {
-	d, _ := metric.Lookup(name)
+	d, _ := lookup(name)
 	return d.Unit
 }
 
 func labelOf(name string) string {
-	if d, ok := metric.Lookup(name); ok {
+	if d, ok := lookup(name); ok {
 		return d.Label
 	}
 	return text(name)

@@ -21,7 +21,7 @@ import (
 func Write(w io.Writer, d *Deck) error { return write(w, d, templates.Deck()) }
 
 func write(w io.Writer, d *Deck, files fs.FS) error {
-	t, err := template.New("deck").ParseFS(files, "*.tmpl")
+	t, err := template.New("deck").Funcs(template.FuncMap{"table": tableHTML}).ParseFS(files, "*.tmpl")
 	if err != nil {
 		return fmt.Errorf("parsing the deck's templates: %w", err)
 	}

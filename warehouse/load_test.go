@@ -145,6 +145,19 @@ func TestLoadAgain(t *testing.T) {
 		t.Errorf("runs and samples after replacing: %v", n)
 	}
 
+	// a resumed run that measured the cell again keeps the old file aside
+	resumed := sampleRun("r3", resultJSON(1))
+	load(t, w, resumed)
+	old := resumed.Results
+	resumed = sampleRun("r3", resultJSON(1700))
+	resumed.Superseded = old
+	if r := load(t, w, resumed); r[0].Outcome != warehouse.Replaced {
+		t.Errorf("resumed: %+v, want replaced", r)
+	}
+	if got := values(t, w, "SELECT value FROM metrics WHERE run_id = 'r3' AND metric = 'output_throughput'"); !slices.Equal(got, []string{"1700"}) {
+		t.Errorf("output_throughput of the resumed run is %v, want 1700", got)
+	}
+
 	// other numbers under the same id: nothing changes
 	other := sampleRun("r1", resultJSON(9999))
 	good := sampleRun("r2", resultJSON(1))

@@ -102,7 +102,7 @@ func (w *DB) DataQuality(ctx context.Context, runID string) ([]DataQualityRow, e
 // An ArtifactRow is one raw file of a run.
 type ArtifactRow struct {
 	Path    string
-	Role    string // cell, accuracy, check
+	Role    string // cell, accuracy, check, superseded
 	CellKey string
 	TaskID  string
 	Repeat  int

@@ -24,7 +24,7 @@ func newConfig(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "List, copy, fill, check and show config, threshold and cluster files",
-		Args:  cobra.NoArgs,
+		Args:  exactly(0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigList(e), newConfigListDirs(e), newConfigCopy(e), newConfigCheck(e), newConfigShow(e), newConfigSchema(e))
@@ -45,7 +45,7 @@ func newConfigList(e *env) *cobra.Command {
 		Example: `  cvs config list
   cvs config list inference/atom
   cvs config list -l cluster_file`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMost(1),
 		ValidArgsFunction: completeStems,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConfigList(cmd.Context(), e, o, strings.Join(args, ""))
@@ -104,7 +104,7 @@ func newConfigListDirs(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list-dirs [PATH]",
 		Short: "List the folders of the bundled files",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConfigListDirs(cmd.Context(), e, strings.Join(args, ""))
 		},

@@ -34,7 +34,7 @@ func newConfigCheck(e *env) *cobra.Command {
 problem of all of them is printed with its position and remedy, exit status 2;
 otherwise a summary of what would run, exit status 0. No node is touched and no
 key or token file is read.`,
-		Args: cobra.NoArgs,
+		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := emptyProfile(cmd, o.inputOptions); err != nil {
 				return err

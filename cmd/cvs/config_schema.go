@@ -22,7 +22,7 @@ without an argument, of config files. An editor that knows it completes fields a
 marks mistakes while typing. What spans several files, such as whether the
 thresholds cover the sweep, only 'cvs config check' can tell.`,
 		Example:   `  cvs config schema > config.schema.json`,
-		Args:      cobra.MaximumNArgs(1),
+		Args:      atMost(1),
 		ValidArgs: schemaKinds[:],
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConfigSchema(cmd.Context(), e, strings.Join(args, ""))

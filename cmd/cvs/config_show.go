@@ -34,7 +34,7 @@ func newConfigShow(e *env) *cobra.Command {
 		Long: `Print the config as a run would use it: placeholders replaced, the profile laid
 over, defaults put in, secrets redacted. With --origin one line for each value:
 its path, the value and where it came from.`,
-		Args: cobra.NoArgs,
+		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := emptyProfile(cmd, o.inputOptions); err != nil {
 				return err

@@ -46,7 +46,7 @@ directory), or of a folder of results with its config. The file needs no
 network and no other file. An existing deck is replaced only by a whole new one.
 The exit status is the run's verdict.
 ` + exitHelp,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := emptyProfile(cmd, o.in); err != nil {
 				return err

@@ -37,7 +37,7 @@ six cells on it, loads the results, judges them, writes the deck and stops
 everything it started. One cell fails on purpose. The exit status is 0 when the
 demo worked, whatever its verdict; --strict returns the verdict's status.
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), e, o) },
 	}
 	o.addFlags(cmd.Flags())

@@ -34,7 +34,7 @@ directory), or of a folder of results against a config and its thresholds:
 
   cvs evaluate --config_file F --cluster_file C --results DIR
 ` + exitHelp,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := emptyProfile(cmd, o.in); err != nil {
 				return err

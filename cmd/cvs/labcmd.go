@@ -31,7 +31,7 @@ func newLab(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "A simulated GPU node behind a real SSH server, for trying out and training",
-		Args:  cobra.NoArgs,
+		Args:  exactly(0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var o labOptions
@@ -42,7 +42,7 @@ func newLab(e *env) *cobra.Command {
 and a sample config, and prints the line to type in another terminal. What the
 lab produces is marked simulated and never compared with real runs.
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLabUp(cmd.Context(), e, o) },
 	}
 	o.addFlags(up.Flags())

@@ -20,7 +20,7 @@ func newList(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [flags] [atom]",
 		Short: "List the suites, or what a config would measure",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := emptyProfile(cmd, o.in); err != nil {
 				return err

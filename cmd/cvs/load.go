@@ -52,6 +52,20 @@ func needArgs(what string) cobra.PositionalArgs {
 	}
 }
 
+// exactly and atMost are cobra's rules with our exit status for a wrong line.
+func exactly(n int) cobra.PositionalArgs { return asInput(cobra.ExactArgs(n)) }
+
+func atMost(n int) cobra.PositionalArgs { return asInput(cobra.MaximumNArgs(n)) }
+
+func asInput(rule cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := rule(cmd, args); err != nil {
+			return badInput("%s: %v; see '%s --help'", cmd.CommandPath(), err, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
 func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	facts, err := parseSets(o.sets)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cvs/collect/lab"
+	"cvs/collect/plan"
 )
 
 func main() { os.Exit(realMain()) }
@@ -92,10 +93,19 @@ Start here:
 		Version:       toolVersion(),
 		SilenceErrors: true, // printed once, in run
 		SilenceUsage:  true, // a failed gate is not a usage mistake
-		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
+	}
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		return badInput("unknown command %q; did you mean %s?", args[0], plan.Nearest(args[0], names))
 	}
 	root.SetVersionTemplate("cvs {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

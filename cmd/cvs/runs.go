@@ -56,7 +56,7 @@ func newRuns(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List the runs of the warehouse, newest first",
-		Args:  cobra.NoArgs,
+		Args:  exactly(0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return runRuns(cmd.Context(), e, o) },
 	}
 	o.store.addFlags(cmd.Flags())

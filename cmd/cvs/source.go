@@ -241,7 +241,7 @@ func runsAt(e *env, path string) ([]loadedRun, error) {
 		case d.Type().IsRegular():
 			r, err := looseRun(sub)
 			if err != nil {
-				err = &skippedError{sub, err.Error()}
+				err = &skippedError{sub, strings.TrimPrefix(err.Error(), sub+": ")}
 			}
 			out = append(out, loadedRun{sub, r, err})
 		}
@@ -299,7 +299,7 @@ func looseRun(path string) (*artifact.Run, error) {
 	}
 	r, err := warehouse.Loose(path, data)
 	if err != nil {
-		return nil, badData("%s: %v", path, err)
+		return nil, badData("%v", err) // it names the file
 	}
 	return r, nil
 }

@@ -37,7 +37,7 @@ extension access switched off. QUERY "-" reads the text from standard input.
 The views gates, tiers, cell_status, run_status, metrics, cells, runs hold every
 verdict; --schema explains them column by column.
 ` + exitHelp,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSQL(cmd.Context(), e, o, args) },
 	}
 	o.addFlags(cmd.Flags())

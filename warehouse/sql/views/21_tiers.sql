@@ -24,10 +24,10 @@ WITH tier_list AS (
            count(*) FILTER (WHERE would_fail) AS would_fail,
            count(*) FILTER (WHERE state = 'record') AS record,
            min(margin_pct) AS worst_margin_pct,
-           arg_min(metric, margin_pct) AS worst_metric,
+           first(metric ORDER BY margin_pct, metric_ordinal, metric) FILTER (WHERE margin_pct IS NOT NULL) AS worst_metric,
            string_agg(metric || ': ' || reason, '; ' ORDER BY metric_ordinal, metric) FILTER (WHERE state IN ('fail', 'invalid') OR would_fail) AS bad,
            string_agg(metric, ', ' ORDER BY metric_ordinal, metric) FILTER (WHERE state = 'skipped') AS absent,
-           any_value(reason) FILTER (WHERE state = 'na') AS na_reason
+           min(reason) FILTER (WHERE state = 'na') AS na_reason
     FROM gates
     GROUP BY run_id, cell_key, host, tier
 ), t AS (

@@ -14,7 +14,7 @@ WITH m AS (
                FILTER (WHERE state = 'fail') AS why,
            sum(pass) AS pass, sum(fail) AS fail, sum(invalid) AS invalid, sum(skipped) AS skipped, sum(na) AS na,
            sum(info) AS info, sum(record) AS record, sum(would_fail) AS would_fail,
-           min(worst_margin_pct) AS worst_margin_pct, arg_min(worst_metric, worst_margin_pct) AS worst_metric
+           min(worst_margin_pct) AS worst_margin_pct, first(worst_metric ORDER BY worst_margin_pct, ordinal, host) FILTER (WHERE worst_margin_pct IS NOT NULL) AS worst_metric
     FROM tiers GROUP BY run_id, cell_key
 ), p AS (
     SELECT run_id, cell_key,
