@@ -106,6 +106,7 @@ func (b *batch) checkRun() {
 		severity := warning
 		top, _, _ := strings.Cut(p.Path, "/")
 		switch {
+		case p.Note:
 		case p.Cell != "", top == "cells", top == "results", top == "accuracy", strings.HasSuffix(top, ".json"):
 			severity = dataError
 		}

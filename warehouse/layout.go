@@ -1,6 +1,7 @@
 package warehouse
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -128,8 +129,21 @@ func (l *layout) read(into *[]artifact.Result, name, key string) {
 		l.problem(name, "is larger than %d bytes: not read", maxFile)
 		return
 	}
+	if path.Ext(name) == "" && !looksLikeJSON(w.b) {
+		// Only the vLLM client writes results without an extension; notes and logs
+		// may lie beside any result.
+		l.problems = append(l.problems, artifact.Problem{Path: name, Msg: "is no benchmark result: not read", Note: true})
+		return
+	}
 	s := sha256.Sum256(w.b)
 	*into = append(*into, artifact.Result{Path: name, Data: w.b, SHA256: hex.EncodeToString(s[:]), CellKey: key, Repeat: 1})
+}
+
+// looksLikeJSON reports whether data is empty or begins as JSON does; what was
+// cut off still begins so.
+func looksLikeJSON(data []byte) bool {
+	data = bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), " \t\r\n")
+	return len(data) == 0 || data[0] == '{' || data[0] == '['
 }
 
 type buffer struct{ b []byte }

@@ -371,6 +371,14 @@ func completeCells(e *env) func(*cobra.Command, []string, string) ([]string, cob
 	}
 }
 
+// completeSelection registers cell ids for flags that select cells; as above, a
+// mistaken name shows as a completion that is missing.
+func completeSelection(e *env, cmd *cobra.Command, flags ...string) {
+	for _, f := range flags {
+		_ = cmd.RegisterFlagCompletionFunc(f, completeCells(e))
+	}
+}
+
 func withPrefix(names []string, prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(s string) bool { return !strings.HasPrefix(s, prefix) })
 }

@@ -55,6 +55,7 @@ The exit status is the run's verdict.
 		},
 	}
 	o.addFlags(cmd.Flags())
+	completeInputs(cmd)
 	return cmd
 }
 

@@ -43,6 +43,7 @@ directory), or of a folder of results against a config and its thresholds:
 		},
 	}
 	o.addFlags(cmd.Flags())
+	completeInputs(cmd)
 	return cmd
 }
 

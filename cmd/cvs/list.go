@@ -31,6 +31,9 @@ func newList(e *env) *cobra.Command {
 	o.in.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&o.k, "k", "k", "", "only ids that match `expression` (words, and, or, not)")
 	cmd.Flags().StringVar(&o.format, "format", "text", "output `format`: text or json")
+	completeInputs(cmd)
+	completeSelection(e, cmd, "k")
+	cmd.ValidArgs = []string{"atom"}
 	return cmd
 }
 

@@ -26,16 +26,14 @@ type runOptions struct {
 	ssh   sshOptions
 	col   collect.Options
 
-	k         string
-	dryRun    bool
-	format    string
-	html      string
-	noHTML    bool
-	simulated bool // set by the demo, and found out from the cluster otherwise
-	quiet     bool
-	logFile   string
-	logLevel  string
-	old       oldFlags
+	k        string
+	dryRun   bool
+	format   string
+	html     string
+	noHTML   bool
+	logFile  string
+	logLevel string
+	old      oldFlags
 }
 
 // oldFlags belong to the older suite's test runner. They are accepted so that
@@ -99,6 +97,9 @@ down and keeps what was measured.
 		},
 	}
 	o.addFlags(cmd.Flags())
+	completeInputs(cmd)
+	completeSelection(e, cmd, "k", "only")
+	cmd.ValidArgs = []string{"atom"}
 	return cmd
 }
 

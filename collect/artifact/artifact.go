@@ -228,4 +228,5 @@ type Problem struct {
 	Path string `json:"path"`
 	Cell string `json:"cell,omitempty"` // cell key, "" when none is concerned
 	Msg  string `json:"msg"`
+	Note bool   `json:"note,omitempty"` // worth knowing; makes no result unusable
 }
