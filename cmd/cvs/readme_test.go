@@ -64,3 +64,31 @@ func quoted(words []string) []string {
 	}
 	return out
 }
+
+// TestReadmeMistakes holds the README's example of bad input to what the program
+// prints for that file.
+func TestReadmeMistakes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("..", "..", "collect", "plan", "testdata", "twelve")
+	config := filepath.Join(dir, "mi325x_atom_demo_fp8_single.json")
+	res := cvsCommand(t, nil, "config", "check", "--config_file", config, "--cluster_file", filepath.Join(dir, "cluster.json"))
+	if res.code != 2 {
+		t.Fatalf("exit %d, want 2\n%s", res.code, res.stderr)
+	}
+	readme := readFile(t, filepath.Join("..", "..", "README.md"))
+	printed := res.stdout + res.stderr
+	n := 0
+	for line := range strings.Lines(readFile(t, filepath.Join(dir, "messages.golden"))) {
+		_, msg, _ := strings.Cut(strings.TrimSpace(line), ".json:")
+		if !strings.Contains(readme, "config.json:"+msg+"\n") {
+			t.Errorf("not in the README: %s", msg)
+		}
+		if !strings.Contains(printed, msg) {
+			t.Errorf("not printed: %s", msg)
+		}
+		n++
+	}
+	if n != 12 {
+		t.Errorf("%d messages, want 12", n)
+	}
+}
