@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"cvs/collect/strictjson"
 )
@@ -30,8 +33,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// String prints the problem on one line. Text that came from a file is quoted
-// by whoever made the message, so no control character reaches a terminal.
+// String prints the problem on one line; no control character is in it.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -87,7 +89,9 @@ type problems struct {
 }
 
 func (ps *problems) add(d *document, offset int, path, msg, hint string, warning bool) {
-	p := Problem{File: d.base, Path: path, Msg: msg, Hint: hint, Warning: warning}
+	// Names from the files stand in messages unquoted where a list of them would
+	// be hard to read; here is the one place that keeps them from the terminal.
+	p := Problem{File: d.base, Path: shown(path), Msg: shown(msg), Hint: shown(hint), Warning: warning}
 	if offset >= 0 {
 		p.Line, p.Column = d.pos(offset)
 	}
@@ -157,6 +161,28 @@ func printable(s string) string {
 		return q
 	}
 	return s
+}
+
+// shown escapes what cannot be printed, character by character, and leaves the
+// rest, quotes included, as it stands.
+func shown(s string) string {
+	plain := true
+	for _, r := range s {
+		plain = plain && r != utf8.RuneError && unicode.IsPrint(r)
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRuneToASCII(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
 }
 
 // describe says what was found. A value under a secret's name is not shown.
