@@ -68,12 +68,19 @@ type Options struct {
 	TeardownTimeout time.Duration
 	// StopGrace is how long a process may take to end after TERM; 0 means 20 s.
 	StopGrace time.Duration
+	// Inactivity is how long a client may show no sign of life (log, server log,
+	// processor time) before it is stopped as hung; 0 means 10 min.
+	Inactivity time.Duration
 }
 
 // A Runner carries out one plan on its nodes.
 type Runner struct {
 	Plan  *plan.Plan
 	Store Store
+	// Previous is what the run directory held before it was opened again, for a
+	// run that is resumed; nil for a new one. Cells that were measured as they
+	// would be now, and whose artefacts are whole, are not measured again.
+	Previous *artifact.Run
 	// Dial connects to a node. Its error says what was tried and why it failed.
 	Dial     func(ctx context.Context, n plan.Node) (Node, error)
 	Now      func() time.Time // time.Now outside tests
@@ -91,6 +98,7 @@ type Split struct {
 	ServerStart time.Duration // all server starts, launch to ready
 	Client      time.Duration // all clients, launch to exit
 	Cells       int           // measurements tried
+	Reused      int           // measurements of an earlier attempt that stand
 }
 
 // Idle is what was neither server start nor client.
@@ -121,5 +129,6 @@ type Event struct {
 	Total   int             `json:"total,omitempty"`
 	Elapsed time.Duration   `json:"elapsed,omitempty"` // of the stage or cell
 	Status  artifact.Status `json:"status,omitempty"`
+	Reused  bool            `json:"reused,omitempty"` // CellEnded: an earlier attempt measured it
 	Message string          `json:"message,omitempty"`
 }

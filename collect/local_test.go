@@ -63,7 +63,16 @@ func dockerMain(args []string) int {
 			return fail("Error response from daemon: No such container: %s", args[3])
 		}
 		os.Stdout.Write(b)
+	case "login":
+		in, _ := io.ReadAll(os.Stdin)
+		os.WriteFile(stateFile("login"), []byte(strings.Join(args, " ")+" < "+string(in)), 0o600)
+	case "load", "pull":
+		os.WriteFile(stateFile("obtained"), []byte(strings.Join(args, " ")), 0o600)
+		os.Remove(stateFile("image-missing"))
 	case "image":
+		if behave("image-missing") != "" {
+			return fail("Error: No such image: %s", args[2])
+		}
 		fmt.Println(`[{"Id":"sha256:abc","RepoDigests":["registry.example/atom@sha256:def"]}]`)
 	case "run":
 		labels, name := map[string]string{}, ""
@@ -129,6 +138,12 @@ func pythonMain(args []string) int {
 		return 1
 	case "hang":
 		select {}
+	case "whole, never exits":
+		os.WriteFile(out, []byte(result), 0o600)
+		select {}
+	case "busy":
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		}
 	case "partial":
 		os.WriteFile(out, []byte(result[:40]), 0o600)
 		return 0
@@ -316,8 +331,8 @@ func (n *localNode) nothingLeft(t *testing.T, runID string) {
 	if c, _ := filepath.Glob(filepath.Join(n.dir, "container-*")); len(c) > 0 {
 		t.Errorf("containers are left: %q", c)
 	}
-	if _, err := os.Stat("/tmp/cvs-" + runID); err == nil {
-		t.Errorf("/tmp/cvs-%s is left", runID)
+	if _, err := os.Stat("/tmp/cvs-" + runID + "-r0-1"); err == nil {
+		t.Errorf("/tmp/cvs-%s-r0-1 is left", runID)
 	}
 }
 

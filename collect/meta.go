@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"cvs/collect/artifact"
@@ -104,21 +103,24 @@ func Expected(p *plan.Plan, repeats int) artifact.Expected {
 	return e
 }
 
-// supported refuses what this version cannot carry out.
+// supported refuses a plan whose nodes do not fit it. The loader says so with
+// the place in the file; this is for plans that were put together otherwise.
 func supported(p *plan.Plan) error {
-	if p.Params.NNodes > 1 {
-		return fmt.Errorf("%w: multinode execution is not available in this version (params.nnodes is %d)", ErrRun, p.Params.NNodes)
-	}
-	if len(p.Cluster.Nodes) != 1 {
-		return fmt.Errorf("%w: params.nnodes is 1, but the cluster file names %d nodes", ErrInput, len(p.Cluster.Nodes))
+	if n := max(p.Params.NNodes, 1); len(p.Cluster.Nodes) != n {
+		return fmt.Errorf("%w: params.nnodes is %d, but the cluster file names %d nodes", ErrInput, n, len(p.Cluster.Nodes))
 	}
 	return nil
 }
 
 // Check says whether a run may start at all, without touching a node or the
-// store. Its errors are ErrRun or ErrInput.
+// store, which need not be there yet. A run that is to be resumed is checked
+// before its directory is opened, because that changes what it says. Errors are
+// ErrRun or ErrInput.
 func (r *Runner) Check() error {
 	if err := supported(r.Plan); err != nil {
+		return err
+	}
+	if _, err := r.earlier(); err != nil {
 		return err
 	}
 	_, err := r.hfToken()
@@ -145,8 +147,6 @@ func (r *Runner) hfToken() (string, error) {
 	return token, nil
 }
 
-var passwordKey = regexp.MustCompile(`("password"\s*:\s*)"(?:[^"\\]|\\.)*"`)
-
 // writePlan stores what was asked for. Secrets are taken out of the copies.
 func (x *run) writePlan() error {
 	p, st := x.p, x.r.Store
@@ -157,14 +157,12 @@ func (x *run) writePlan() error {
 		if in.src.Path == "" {
 			continue
 		}
-		data := x.cmds.hide.json(string(in.src.Bytes))
-		data = passwordKey.ReplaceAllString(data, `${1}"`+redacted+`"`)
-		if err := st.AddInput(in.kind, in.src.Path, []byte(data)); err != nil {
+		if err := st.AddInput(in.kind, in.src.Path, x.hide.fileText(in.src.Bytes)); err != nil {
 			return err
 		}
 	}
 	if len(p.Resolved) > 0 {
-		if err := st.WriteConfig(json.RawMessage(x.cmds.hide.json(string(p.Resolved)))); err != nil {
+		if err := st.WriteConfig(json.RawMessage(x.hide.json(string(p.Resolved)))); err != nil {
 			return err
 		}
 	}
@@ -172,17 +170,6 @@ func (x *run) writePlan() error {
 		return err
 	}
 	return st.WriteExpected(Expected(p, x.repeats()))
-}
-
-// json takes secrets out of JSON text, in whichever way they are escaped there.
-func (r redactor) json(s string) string {
-	for _, v := range r {
-		if b, err := json.Marshal(v); err == nil {
-			s = strings.ReplaceAll(s, string(b[1:len(b)-1]), redacted)
-		}
-		s = strings.ReplaceAll(s, v, redacted)
-	}
-	return s
 }
 
 // expectedCell is a planned cell as the run directory lists it.

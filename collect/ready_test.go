@@ -80,24 +80,28 @@ func TestReady(t *testing.T) {
 			t.Parallel()
 			start := time.Date(2026, 9, 24, 12, 0, 0, 0, time.UTC)
 			now := start
-			s := &server{session: 1, done: make(chan struct{})}
+			proc := &process{done: make(chan struct{})}
+			s := &server{session: 1, done: make(chan struct{}), ranks: []*process{proc}}
 			r := &Runner{Plan: testPlan(t), Now: func() time.Time { return now }}
 			r.Sleep = func(ctx context.Context, d time.Duration) error {
 				now = now.Add(d)
 				if tt.dies > 0 && now.Sub(start) >= tt.dies && s.died() == "" {
 					code := 3
-					s.exit = exit{Code: &code}
+					proc.exit = exit{Code: &code}
+					close(proc.done)
 					close(s.done)
 					<-ctx.Done() // the end of the process ends the wait at once
 				}
 				return ctx.Err()
 			}
-			cmds, err := newCommands(r.Plan, container.Identity{RunID: "r"}, "")
+			cmds, err := newCommands(r.Plan, container.Identity{RunID: "r"}, "", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := &run{state: &state{}, r: r, p: r.Plan, cmds: cmds}
-			x.http = &http.Client{Transport: transportFunc(func(q *http.Request) (*http.Response, error) {
+			x := &run{r: r, p: r.Plan, drv: cmds.drv}
+			m := &member{run: x, cmds: cmds}
+			x.members, proc.m = []*member{m}, m
+			m.http = &http.Client{Transport: transportFunc(func(q *http.Request) (*http.Response, error) {
 				status, body, err := tt.server(now.Sub(start), q.URL.Path)
 				if err != nil {
 					return nil, err
@@ -160,7 +164,7 @@ func TestLifecycle(t *testing.T) {
 	for _, s := range lifecycle {
 		names = append(names, s.name)
 	}
-	if got := strings.Join(names, " "); got != "connect preflight container model sweep" {
+	if got := strings.Join(names, " "); got != "connect preflight topology containers container images model sweep" {
 		t.Errorf("stages: %s", got)
 	}
 }

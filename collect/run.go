@@ -1,17 +1,16 @@
 package collect
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"cvs/collect/artifact"
 	"cvs/collect/container"
+	"cvs/collect/driver"
 	"cvs/collect/plan"
 	"cvs/collect/remote"
 )
@@ -23,32 +22,42 @@ const (
 
 // A run is one execution of a Runner: the state that its stages share.
 type run struct {
-	*state
-	r    *Runner
-	p    *plan.Plan
-	cmds *commands
-}
+	r       *Runner
+	p       *plan.Plan
+	drv     driver.Driver
+	hide    redactor
+	members []*member // rank order, the head first
+	earlier earlier   // what an earlier attempt left; empty on a fresh run
 
-type state struct {
-	node    Node
-	http    *http.Client
-	release func() // gives up the node's lock
-
-	lost      error // the connection failed; nothing more can be learned from it
-	launched  bool  // docker run was sent: a container may be ours
-	workMade  bool  // the work folder may exist
-	image     string
 	server    *server
 	sessions  int
 	restarts  int
-	clientJob string // of a client that may be running
+	clientJob string // of a client that may be running on the head
 
 	failures    []string // one line each, for the run's reason
 	consecutive int
 	abort       string // why the remaining cells are skipped
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex // guards the fields below, events, and member.lost
 	warnings []string
+}
+
+// head is rank 0, where clients run and requests go.
+func (x *run) head() *member { return x.members[0] }
+
+// newRun lays out a run without touching anything.
+func (r *Runner) newRun(token string) (*run, error) {
+	id := container.Identity{RunID: r.Store.Meta().RunID, Owner: r.Options.Owner}
+	x := &run{r: r, p: r.Plan}
+	for i, n := range r.Plan.Cluster.Nodes {
+		c, err := newCommands(r.Plan, id, token, i)
+		if err != nil {
+			return nil, err
+		}
+		x.drv, x.hide = c.drv, c.hide
+		x.members = append(x.members, &member{run: x, rank: i, at: n, cmds: c})
+	}
+	return x, nil
 }
 
 // Run carries out the plan. It always tears down what it started and closes the
@@ -62,28 +71,55 @@ func (r *Runner) Run(ctx context.Context) (artifact.Meta, error) {
 	if serr := supported(r.Plan); serr != nil {
 		err = serr
 	}
-	var cmds *commands
+	var x *run
 	if err == nil {
-		cmds, err = newCommands(r.Plan, container.Identity{RunID: r.Store.Meta().RunID, Owner: r.Options.Owner}, token)
+		x, err = r.newRun(token)
+	}
+	if err == nil {
+		x.earlier, err = r.earlier()
 	}
 	if err != nil {
-		return r.Store.Meta(), errors.Join(err, r.Store.Close(artifact.Failed, err.Error(), r.Now()))
+		status, reason, ended := artifact.Failed, err.Error(), r.Now()
+		if prev := r.Previous; prev != nil && prev.Meta.EndedAt != nil { // nothing was done to what it says
+			status, reason, ended = prev.Meta.Status, prev.Meta.Reason, *prev.Meta.EndedAt
+		}
+		err = errors.Join(err, r.Store.Close(status, reason, ended))
+		return r.Store.Meta(), err
 	}
-	x := &run{state: &state{}, r: r, p: r.Plan, cmds: cmds}
+	x.sessions = x.earlier.sessions
+	for _, m := range x.members {
+		m.cmds.attempt = x.earlier.attempts + 1
+	}
 	if err := r.Store.UpdateMeta(func(m *artifact.Meta) {
-		t := started.UTC()
-		m.StartedAt = &t
+		if t := started.UTC(); m.StartedAt == nil {
+			m.StartedAt = &t
+		}
 		x.warnings = m.Warnings
 	}); err != nil {
 		return r.Store.Meta(), err
 	}
 	if err := x.writePlan(); err != nil {
-		return r.Store.Meta(), errors.Join(err, r.Store.Close(artifact.Failed, err.Error(), r.Now()))
+		err = errors.Join(err, r.Store.Close(artifact.Failed, err.Error(), r.Now()))
+		return r.Store.Meta(), err
 	}
 
-	err = x.stages(ctx)
+	err = x.announceResume(ctx)
+	if err == nil {
+		err = x.stages(ctx)
+	}
 	terr := x.teardown(ctx)
+	status, reason, err := x.conclude(ctx, err, terr)
+	ended := r.Now()
+	r.Split.Wall = ended.Sub(started)
+	if cerr := r.Store.Close(status, x.hide.text(reason), ended); cerr != nil {
+		err = errors.Join(err, cerr)
+	}
+	return r.Store.Meta(), err
+}
 
+// conclude turns what went wrong in the stages and at teardown into the run's
+// status, its reason, and the error for the caller.
+func (x *run) conclude(ctx context.Context, err, terr error) (artifact.Status, string, error) {
 	status, reason := artifact.Done, ""
 	var store *storeError
 	switch {
@@ -92,9 +128,11 @@ func (r *Runner) Run(ctx context.Context) (artifact.Meta, error) {
 		err = fmt.Errorf("run interrupted: %w", context.Cause(ctx))
 		if terr != nil {
 			err = errors.Join(err, fmt.Errorf("%w: %w", ErrRun, terr))
+			reason = clip("interrupted; "+strings.ReplaceAll(terr.Error(), "\n", "; "), 2000)
 		}
 	case errors.As(err, &store):
 		status, reason = artifact.Failed, err.Error()
+		err = errors.Join(err, terr)
 	case err != nil || terr != nil || len(x.failures) > 0:
 		if err == nil && len(x.failures) > 0 {
 			err = errors.New(strings.Join(x.failures, "; "))
@@ -108,14 +146,9 @@ func (r *Runner) Run(ctx context.Context) (artifact.Meta, error) {
 		err = fmt.Errorf("%w: %w", class, err)
 	}
 	if err != nil {
-		err = &safeError{x.cmds.hide.text(err.Error()), err}
+		err = &safeError{x.hide.text(err.Error()), err}
 	}
-	ended := r.Now()
-	r.Split.Wall = ended.Sub(started)
-	if cerr := r.Store.Close(status, x.cmds.hide.text(reason), ended); cerr != nil {
-		err = errors.Join(err, cerr)
-	}
-	return r.Store.Meta(), err
+	return status, reason, err
 }
 
 // A safeError is an error whose text holds no secret. What it wraps may, and is
@@ -149,8 +182,10 @@ func (x *run) event(e Event) {
 		return
 	}
 	e.Time = x.r.Now()
-	e.Host = x.cmds.host
-	e.Message = x.cmds.hide.text(e.Message)
+	if e.Host == "" {
+		e.Host = x.head().host()
+	}
+	e.Message = x.hide.text(e.Message)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.r.Progress(e)
@@ -162,12 +197,17 @@ func (x *run) note(stage, format string, a ...any) {
 
 // warn reports something that a reader of the result must know, and keeps it.
 func (x *run) warn(stage, format string, a ...any) error {
-	msg := x.cmds.hide.text(fmt.Sprintf(format, a...))
+	msg := x.hide.text(fmt.Sprintf(format, a...))
 	x.event(Event{Kind: Warning, Stage: stage, Message: msg})
 	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, w := range x.warnings {
+		if w == msg { // said by an earlier attempt, or about another node
+			return nil
+		}
+	}
 	x.warnings = append(x.warnings[:len(x.warnings):len(x.warnings)], msg)
 	all := x.warnings
-	x.mu.Unlock()
 	if err := x.r.Store.UpdateMeta(func(m *artifact.Meta) { m.Warnings = all }); err != nil {
 		return &storeError{err}
 	}
@@ -175,20 +215,23 @@ func (x *run) warn(stage, format string, a ...any) error {
 }
 
 // record runs do as a stage: its line is in the run directory when it starts
-// and again when it ended.
+// and again when it ended. A stage without a host is the head's.
 func (x *run) record(ctx context.Context, s artifact.Stage, do func(context.Context) error) error {
-	s.Host, s.Started, s.Status = x.cmds.host, x.r.Now(), artifact.Running
+	if s.Host == "" {
+		s.Host = x.head().host()
+	}
+	s.Started, s.Status = x.r.Now(), artifact.Running
 	seq, err := x.r.Store.AppendStage(s)
 	if err != nil {
 		return &storeError{err}
 	}
 	s.Seq = seq
-	x.event(Event{Kind: StageStarted, Stage: s.Stage, Cell: s.Cell})
+	x.event(Event{Kind: StageStarted, Stage: s.Stage, Host: s.Host, Cell: s.Cell})
 	err = do(ctx)
 	end := x.r.Now().UTC()
 	s.Ended, s.Status = &end, artifact.Done
 	if err != nil {
-		s.Status, s.Reason = artifact.Failed, x.cmds.hide.text(err.Error())
+		s.Status, s.Reason = artifact.Failed, x.hide.text(err.Error())
 		if ctx.Err() != nil {
 			s.Status, s.Reason = artifact.Interrupted, "interrupted"
 		}
@@ -196,90 +239,32 @@ func (x *run) record(ctx context.Context, s artifact.Stage, do func(context.Cont
 	if _, serr := x.r.Store.AppendStage(s); serr != nil {
 		return &storeError{errors.Join(serr, err)}
 	}
-	x.event(Event{Kind: StageEnded, Stage: s.Stage, Cell: s.Cell, Elapsed: end.Sub(s.Started), Status: s.Status, Message: s.Reason})
+	x.event(Event{Kind: StageEnded, Stage: s.Stage, Host: s.Host, Cell: s.Cell, Elapsed: end.Sub(s.Started), Status: s.Status, Message: s.Reason})
 	return err
 }
 
-// skip records a stage that is not attempted.
-func (x *run) skip(s artifact.Stage, reason string) error {
+// pass records a stage that is not attempted: skipped, or done before.
+func (x *run) pass(s artifact.Stage, status artifact.Status, reason string) error {
 	now := x.r.Now()
 	end := now.UTC()
-	s.Host, s.Started, s.Ended, s.Status, s.Reason = x.cmds.host, now, &end, artifact.Skipped, x.cmds.hide.text(reason)
+	if s.Host == "" {
+		s.Host = x.head().host()
+	}
+	s.Started, s.Ended, s.Status, s.Reason = now, &end, status, x.hide.text(reason)
 	if _, err := x.r.Store.AppendStage(s); err != nil {
 		return &storeError{err}
 	}
-	x.event(Event{Kind: StageEnded, Stage: s.Stage, Cell: s.Cell, Status: artifact.Skipped, Message: reason})
+	x.event(Event{Kind: StageEnded, Stage: s.Stage, Host: s.Host, Cell: s.Cell, Status: status, Message: reason})
 	return nil
 }
 
-// command is a step as the transport takes it.
-func command(s Step) remote.Command {
-	c := remote.Command{Args: s.cmd.Args, Timeout: s.cmd.Timeout, Name: brief(s)}
-	if s.cmd.Stdin != nil {
-		c.Stdin = bytes.NewReader(s.cmd.Stdin)
+// each runs do on every node at once and joins the errors in rank order.
+func (x *run) each(do func(*member) error) error {
+	errs := make([]error, len(x.members))
+	var wg sync.WaitGroup
+	for i, m := range x.members {
+		wg.Go(func() { errs[i] = do(m) })
 	}
-	return c
-}
-
-// unreachable reports whether an error means that the connection is of no more
-// use. A command that took too long does not: the node still answered others.
-func unreachable(err error) bool {
-	var slow *remote.TimeoutError
-	if errors.As(err, &slow) && slow.Phase == remote.PhaseCommand {
-		return false
-	}
-	return errors.Is(err, remote.ErrRemote)
-}
-
-// do sends one step. The error says which host and what was being done; when the
-// connection is the reason, the run remembers it.
-func (x *run) do(ctx context.Context, s Step) (remote.Result, error) {
-	res, err := x.node.Run(ctx, command(s))
-	if err != nil {
-		return res, x.transport(ctx, s, err)
-	}
-	return res, nil
-}
-
-func (x *run) transport(ctx context.Context, s Step, err error) error {
-	if unreachable(err) && ctx.Err() == nil {
-		x.lost = err
-	}
-	return fmt.Errorf("%s on %s: %w", brief(s), s.Host, err)
-}
-
-// must is do for a step that has to succeed.
-func (x *run) must(ctx context.Context, s Step) (remote.Result, error) {
-	res, err := x.do(ctx, s)
-	if err == nil && res.ExitCode != 0 {
-		out := res.Stderr
-		if len(strings.TrimSpace(string(out))) == 0 {
-			out = res.Stdout
-		}
-		err = fmt.Errorf("%s on %s: exit status %d: %s", brief(s), s.Host, res.ExitCode, tailText(out, 500))
-	}
-	return res, err
-}
-
-// finish is must for a step that leaves something on the node: a cancelled ctx
-// does not cut it off, because then nobody would know whether it is there.
-func (x *run) finish(ctx context.Context, s Step) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if _, err := x.must(context.WithoutCancel(ctx), s); err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-// brief names a step in a message: the program, and docker's verb.
-func brief(s Step) string {
-	switch {
-	case len(s.Argv) > 2 && s.Argv[0] == "sh":
-		return s.Stage + " step"
-	case len(s.Argv) > 1:
-		return s.Argv[0] + " " + s.Argv[1]
-	}
-	return s.Stage + " step"
+	wg.Wait()
+	return errors.Join(errs...)
 }

@@ -349,7 +349,7 @@ func TestRefusals(t *testing.T) {
 		want error
 		text string
 	}{
-		{"two nodes", func(r *Runner, _ *localNode) { r.Plan.Params.NNodes = 2 }, ErrRun, "multinode execution is not available in this version"},
+		{"two nodes wanted, one named", func(r *Runner, _ *localNode) { r.Plan.Params.NNodes = 2 }, ErrInput, "params.nnodes is 2, but the cluster file names 1 nodes"},
 		{"no token", func(r *Runner, n *localNode) { os.Remove(filepath.Join(n.dir, "token")) }, ErrInput, "hf_token_file"},
 		{"empty token", func(r *Runner, n *localNode) { r.Plan.Paths.HFTokenFile = os.DevNull }, ErrInput, "is empty"},
 	}

@@ -1,22 +1,15 @@
 package collect
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/crypto/ssh" // for the reason why a tunnel was not opened
-
 	"cvs/collect/artifact"
 	"cvs/collect/container"
-	"cvs/collect/remote"
+	"cvs/collect/plan"
 )
 
 // A stage is one step of a run, in the order of lifecycle. A stage that fails
@@ -25,18 +18,25 @@ import (
 type stage struct {
 	name string
 	skip func(*run) string // why not, for the report; "" means do it
-	do   func(*run, context.Context) error
-	own  bool // records stages of its own, so none is recorded around it
+
+	// One of these: on every node at once, each with a record of its own; once,
+	// recorded for the head; or once, recording stages of its own.
+	each func(*member, context.Context) error
+	once func(*run, context.Context) error
+	own  func(*run, context.Context) error
 }
 
 func never(*run) string { return "" }
 
 var lifecycle = []stage{
-	{"connect", never, (*run).connect, false},
-	{"preflight", never, (*run).preflight, false},
-	{"container", never, (*run).container, false},
-	{"model", noModelsDir, (*run).model, false},
-	{"sweep", never, (*run).sweep, true},
+	{name: "connect", skip: never, each: (*member).connect},
+	{name: "preflight", skip: never, each: (*member).preflight},
+	{name: "topology", skip: oneNode, once: (*run).topology},
+	{name: "containers", skip: notShared, once: (*run).sameEverywhere},
+	{name: "container", skip: never, each: (*member).container},
+	{name: "images", skip: oneNode, once: (*run).compareImages},
+	{name: "model", skip: noModelsDir, each: (*member).model},
+	{name: "sweep", skip: never, own: (*run).sweep},
 }
 
 func noModelsDir(x *run) string {
@@ -46,14 +46,45 @@ func noModelsDir(x *run) string {
 	return ""
 }
 
+// silently is a reason that no reader has to be told: nothing is missing.
+const silently = "-"
+
+func oneNode(x *run) string {
+	if len(x.members) == 1 {
+		return silently
+	}
+	return ""
+}
+
+func notShared(x *run) string {
+	if len(x.members) == 1 || x.p.Container.Lifetime != plan.Persistent {
+		return silently
+	}
+	return ""
+}
+
+func (s stage) run(x *run, ctx context.Context) error {
+	switch {
+	case s.own != nil:
+		return s.own(x, ctx)
+	case s.once != nil:
+		return x.record(ctx, artifact.Stage{Stage: s.name}, func(ctx context.Context) error { return s.once(x, ctx) })
+	}
+	return x.each(func(m *member) error {
+		return x.record(ctx, artifact.Stage{Stage: s.name, Host: m.host()}, func(ctx context.Context) error { return s.each(m, ctx) })
+	})
+}
+
 // stages goes through the table. It returns the error of the stage that ended
 // the run.
 func (x *run) stages(ctx context.Context) error {
 	var failed error
 	failedIn := ""
 	for _, s := range lifecycle {
-		line := artifact.Stage{Stage: s.name}
 		reason := s.skip(x)
+		if reason == silently {
+			continue
+		}
 		if failed != nil {
 			reason = failedIn + " failed"
 			if ctx.Err() != nil {
@@ -61,18 +92,12 @@ func (x *run) stages(ctx context.Context) error {
 			}
 		}
 		if reason != "" {
-			if err := x.skip(line, reason); err != nil {
+			if err := x.pass(artifact.Stage{Stage: s.name}, artifact.Skipped, reason); err != nil {
 				return err
 			}
 			continue
 		}
-		var err error
-		if s.own {
-			err = s.do(x, ctx)
-		} else {
-			err = x.record(ctx, line, func(ctx context.Context) error { return s.do(x, ctx) })
-		}
-		if err != nil {
+		if err := s.run(x, ctx); err != nil {
 			failed, failedIn = err, s.name
 			var store *storeError
 			if errors.As(err, &store) {
@@ -83,189 +108,140 @@ func (x *run) stages(ctx context.Context) error {
 	return failed
 }
 
-func (x *run) connect(ctx context.Context) error {
-	n, err := x.r.Dial(ctx, x.p.Cluster.Nodes[0])
+func (m *member) connect(ctx context.Context) error {
+	n, err := m.run.r.Dial(ctx, m.at)
 	if err != nil {
 		return err
 	}
-	x.attach(n)
+	m.attach(n)
 	for _, notice := range n.Notices() {
-		if err := x.warn("connect", "%s", notice); err != nil {
+		if err := m.run.warn("connect", "%s", notice); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *run) attach(n Node) {
-	x.node, x.lost = n, nil
-	x.http = &http.Client{Transport: n.HTTPTransport()}
-}
-
-func (x *run) preflight(ctx context.Context) error {
-	res, err := x.do(ctx, x.cmds.sudoProbe())
+func (m *member) preflight(ctx context.Context) error {
+	res, err := m.do(ctx, m.cmds.sudoProbe())
 	if err != nil {
 		return err
 	}
-	if x.cmds.docker.Sudo = res.ExitCode == 0; !x.cmds.docker.Sudo {
-		x.note("preflight", "sudo without a password is not possible on %s: docker is called without it", x.cmds.host)
+	if m.cmds.docker.Sudo = res.ExitCode == 0; !m.cmds.docker.Sudo {
+		m.run.note("preflight", "sudo without a password is not possible on %s: docker is called without it", m.host())
 	}
-	if err := x.takeLock(ctx); err != nil {
+	if err := m.takeLock(ctx); err != nil {
 		return err
 	}
-	return x.portFree(ctx)
+	return m.identifyGPU(ctx)
 }
 
-func (x *run) takeLock(ctx context.Context) error {
-	s := x.cmds.lock()
-	release, res, err := hold(ctx, x.node, command(s))
-	switch {
-	case err != nil:
-		return x.transport(ctx, s, err)
-	case release != nil:
-		x.release = release
-		return nil
-	case res.ExitCode == 75:
-		return fmt.Errorf("another cvs run is using %s: wait until it ends", x.cmds.host)
-	}
-	return x.warn("preflight", "%s cannot be locked against other runs (%s)", x.cmds.host, lockProblem(res))
-}
-
-// hold starts a command that prints a line and then stays until its input ends.
-// It returns once the line came, with what ends the command, or once the command
-// ended by itself, with its result.
-func hold(ctx context.Context, n Node, c remote.Command) (release func(), res remote.Result, err error) {
-	stdin, input := io.Pipe()
-	stdout, output := io.Pipe()
-	var stderr bytes.Buffer
-	c.Stdin = stdin
-	hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() { // ended by release, or by the command
-		defer close(done)
-		res, err = n.Stream(hctx, c, output, &stderr)
-		output.Close()
-	}()
-	line := make(chan bool, 1)
-	go func() { // ends with the output
-		var b [1]byte
-		_, rerr := stdout.Read(b[:])
-		line <- rerr == nil
-		_, _ = io.Copy(io.Discard, stdout)
-	}()
-	end := func() {
-		input.Close()
-		select {
-		case <-done:
-		case <-time.After(holdGrace):
-			cancel()
-			<-done
-		}
-		cancel()
-	}
-	select {
-	case <-ctx.Done():
-		end()
-		return nil, remote.Result{}, ctx.Err()
-	case held := <-line:
-		if held {
-			return end, remote.Result{}, nil
-		}
-	}
-	end()
-	res.Stderr = stderr.Bytes()
-	return nil, res, err
-}
-
-// holdGrace is how long a held command may take to notice the end of its input.
-const holdGrace = 2 * time.Second
-
-func lockProblem(res remote.Result) string {
-	if res.ExitCode == 69 {
-		return "flock is not installed there"
-	}
-	return "exit status " + strconv.Itoa(res.ExitCode) + ": " + tailText(res.Stderr, 200)
-}
-
-func (x *run) loopback() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(x.p.Params.Port)) }
-
-// portFree fails when something already listens where the server will.
-func (x *run) portFree(ctx context.Context) error {
-	dctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	c, err := x.node.DialTCP(dctx, x.loopback())
-	switch {
-	case err == nil:
-		c.Close()
-		return fmt.Errorf("port %d on %s is already in use: stop what listens there, or choose another params.port_no", x.p.Params.Port, x.cmds.host)
-	case unreachable(err) && ctx.Err() == nil:
-		x.lost = err
-		return fmt.Errorf("asking for port %d on %s: %w", x.p.Params.Port, x.cmds.host, err)
-	}
-	var refused *ssh.OpenChannelError
-	if errors.As(err, &refused) && refused.Reason == ssh.Prohibited {
-		return fmt.Errorf("the SSH server of %s refuses TCP forwarding, which readiness is asked through: allow it for this user (AllowTcpForwarding local): %w", x.cmds.host, err)
-	}
-	return ctx.Err()
-}
-
-func (x *run) inspect(ctx context.Context, stage string) (container.State, error) {
-	res, err := x.do(ctx, x.cmds.inspect(stage))
+func (m *member) inspect(ctx context.Context, stage string) (container.State, error) {
+	res, err := m.do(ctx, m.cmds.inspect(stage))
 	if err != nil {
 		return container.State{}, err
 	}
 	st, err := container.ParseContainer(res.ExitCode, res.Stdout, res.Stderr)
 	if err != nil {
-		return st, fmt.Errorf("container %s on %s: %w", x.p.Container.Name, x.cmds.host, err)
+		return st, fmt.Errorf("container %s on %s: %w", m.run.p.Container.Name, m.host(), err)
 	}
 	return st, nil
 }
 
-func (x *run) container(ctx context.Context) error {
-	c := x.p.Container
-	st, err := x.inspect(ctx, "container")
+func (m *member) container(ctx context.Context) error {
+	c, x := m.run.p.Container, m.run
+	st, err := m.inspect(ctx, "container")
 	if err != nil {
 		return err
 	}
-	act, err := container.Decide(c, st, x.cmds.id, x.r.Options.Force, x.r.Now())
+	act, err := container.Decide(c, st, m.cmds.id, x.r.Options.Force, x.r.Now())
 	if err != nil {
-		return fmt.Errorf("on %s: %w", x.cmds.host, err)
+		return fmt.Errorf("on %s: %w", m.host(), err)
 	}
 	if act == container.Attach {
-		return x.recordImage(ctx, false)
+		m.attached = true
+		if err := m.recordImage(ctx, false); err != nil {
+			return err
+		}
+		return m.clearLeftovers(ctx)
 	}
 	if act == container.Relaunch {
-		if err := x.warn("container", "container %s on %s was left over from run %s and is removed", c.Name, x.cmds.host, orUnknown(st.Labels[container.LabelRunID])); err != nil {
+		if err := x.warn("container", "container %s on %s was left over from run %s and is removed", c.Name, m.host(), orUnknown(st.Labels[container.LabelRunID])); err != nil {
 			return err
 		}
-		if _, err := x.must(ctx, x.cmds.removeContainer("container")); err != nil {
+		if _, err := m.must(ctx, m.cmds.removeContainer("container")); err != nil {
 			return err
 		}
-	}
-	if err := x.recordImage(ctx, true); err != nil {
+		// What ran in it ends with it, but a port may take a moment to close.
+		if err := m.waitPorts(ctx, x.grace()); err != nil {
+			return err
+		}
+	} else if err := m.portsFree(ctx); err != nil {
 		return err
 	}
-	res, err := x.must(ctx, x.cmds.probeDevices())
+	if err := m.recordImage(ctx, true); err != nil {
+		return err
+	}
+	res, err := m.must(ctx, m.cmds.probeDevices())
 	if err != nil {
 		return err
 	}
-	present, absent := container.Present(x.cmds.devices(), res.Stdout)
+	present, absent := container.Present(m.cmds.devices(), res.Stdout)
 	if len(absent) > 0 {
-		if err := x.warn("container", "%s has no %s: the container goes without", x.cmds.host, strings.Join(absent, ", ")); err != nil {
+		if err := x.warn("container", "%s has no %s: the container goes without", m.host(), strings.Join(absent, ", ")); err != nil {
 			return err
 		}
 	}
-	x.launched = true // from here on a container may exist, even if no answer comes
-	if err := x.finish(ctx, x.cmds.runContainer(present)); err != nil {
+	m.launched = true // from here on a container may exist, even if no answer comes
+	if err := m.finish(ctx, m.cmds.runContainer(present)); err != nil {
 		return err
 	}
-	if st, err = x.inspect(ctx, "container"); err != nil {
+	if st, err = m.inspect(ctx, "container"); err != nil {
 		return err
 	}
 	if !st.Running {
-		return fmt.Errorf("container %s on %s does not run although docker started it", c.Name, x.cmds.host)
+		return fmt.Errorf("container %s on %s does not run although docker started it", c.Name, m.host())
 	}
 	return nil
+}
+
+// sameEverywhere refuses a persistent container that runs on some nodes only:
+// whoever keeps it has to say whether the others lost theirs or never had one.
+func (x *run) sameEverywhere(ctx context.Context) error {
+	states := make([]container.State, len(x.members))
+	if err := x.each(func(m *member) (err error) {
+		states[m.rank], err = m.inspect(ctx, "containers")
+		return err
+	}); err != nil {
+		return err
+	}
+	var up, down []string
+	for i, st := range states {
+		if st.Running {
+			up = append(up, x.members[i].host())
+		} else {
+			down = append(down, x.members[i].host())
+		}
+	}
+	if len(up) == 0 || len(down) == 0 {
+		return nil
+	}
+	return fmt.Errorf("persistent container %s runs on %s, but not on %s: it is not started again by itself; remove it everywhere, or start it where it is missing",
+		x.p.Container.Name, strings.Join(up, ", "), strings.Join(down, ", "))
+}
+
+// waitPorts waits until the ports are free, at most for a time.
+func (m *member) waitPorts(ctx context.Context, limit time.Duration) error {
+	deadline := m.run.r.Now().Add(limit)
+	for {
+		err := m.portsFree(ctx)
+		if !errors.Is(err, errPort) || !m.run.r.Now().Before(deadline) {
+			return err
+		}
+		if err := m.run.r.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 func orUnknown(s string) string {
@@ -277,25 +253,30 @@ func orUnknown(s string) string {
 
 // recordImage makes sure that the image is there and keeps its digest. With
 // obtain false a missing image is only not recorded: the container runs already.
-func (x *run) recordImage(ctx context.Context, obtain bool) error {
+func (m *member) recordImage(ctx context.Context, obtain bool) error {
+	x, image := m.run, m.run.p.Container.Image
 	ask := func() (container.Image, error) {
-		res, err := x.do(ctx, x.cmds.inspectImage())
+		res, err := m.do(ctx, m.cmds.inspectImage())
 		if err != nil {
 			return container.Image{}, err
 		}
-		return container.ParseImage(res.ExitCode, res.Stdout, res.Stderr)
+		img, err := container.ParseImage(res.ExitCode, res.Stdout, res.Stderr)
+		if err != nil {
+			err = fmt.Errorf("image %s on %s: %w", image, m.host(), err)
+		}
+		return img, err
 	}
 	img, err := ask()
 	if err != nil {
 		return err
 	}
 	if !img.Present && !obtain {
-		return x.warn("container", "image %s is not on %s: its digest is not recorded", x.p.Container.Image, x.cmds.host)
+		return x.warn("container", "image %s is not on %s: its digest is not recorded", image, m.host())
 	}
 	if !img.Present {
-		x.note("container", "image %s is not on %s: fetching it", x.p.Container.Image, x.cmds.host)
-		for _, s := range x.cmds.obtainImage() {
-			if _, err := x.must(ctx, s); err != nil {
+		x.note("container", "image %s is not on %s: fetching it", image, m.host())
+		for _, s := range m.cmds.obtainImage() {
+			if _, err := m.must(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -303,30 +284,57 @@ func (x *run) recordImage(ctx context.Context, obtain bool) error {
 			return err
 		}
 		if !img.Present {
-			return fmt.Errorf("image %s is still not on %s after fetching it", x.p.Container.Image, x.cmds.host)
+			return fmt.Errorf("image %s is still not on %s after fetching it", image, m.host())
 		}
 	}
-	x.image = img.Digest
-	if err := x.r.Store.UpdateMeta(func(m *artifact.Meta) {
-		m.Identity.ImageDigests = map[string]string{x.cmds.host: img.Digest}
+	m.digest = img.Digest
+	if err := x.r.Store.UpdateMeta(func(meta *artifact.Meta) {
+		all := map[string]string{m.host(): img.Digest}
+		for h, d := range meta.Identity.ImageDigests {
+			if h != m.host() {
+				all[h] = d
+			}
+		}
+		meta.Identity.ImageDigests = all
 	}); err != nil {
 		return &storeError{err}
 	}
 	return nil
 }
 
-func (x *run) model(ctx context.Context) error {
-	res, err := x.must(ctx, x.cmds.checkModel())
+// compareImages refuses a server whose ranks come from different images: what
+// it measured could be attributed to neither.
+func (x *run) compareImages(context.Context) error {
+	head := x.head()
+	var other []string
+	for _, m := range x.members[1:] {
+		if m.digest != head.digest && m.digest != "" && head.digest != "" {
+			other = append(other, fmt.Sprintf("%s has %s", m.host(), m.digest))
+		}
+	}
+	if len(other) == 0 {
+		return nil
+	}
+	return fmt.Errorf("image %s is not the same on all nodes: %s has %s, but %s: pull it again on every node, or name it by digest",
+		x.p.Container.Image, head.host(), head.digest, strings.Join(other, ", "))
+}
+
+func (m *member) model(ctx context.Context) error {
+	p := m.run.p
+	res, err := m.must(ctx, m.cmds.checkModel())
 	if err != nil {
 		return err
 	}
-	m := parseModel(res.Stdout)
-	if m.Missing {
-		return fmt.Errorf("model %s is not on %s: nothing at %s in the container (check the volume that is mounted there, and paths.models_dir)", x.p.Model.ID, x.cmds.host, modelRoot(x.p))
+	st := parseModel(res.Stdout)
+	if st.Missing {
+		return fmt.Errorf("model %s is not on %s: nothing at %s in the container (check the volume that is mounted there, and paths.models_dir)", p.Model.ID, m.host(), modelRoot(p))
 	}
-	if len(m.Problems) > 0 {
-		return fmt.Errorf("model %s on %s is not whole (snapshot %s): %s", x.p.Model.ID, x.cmds.host, m.Snapshot, strings.Join(m.Problems, "; "))
+	if len(st.Problems) > 0 {
+		return fmt.Errorf("model %s on %s is not whole (snapshot %s): %s", p.Model.ID, m.host(), st.Snapshot, strings.Join(st.Problems, "; "))
 	}
-	x.note("model", "model %s: %.3g GB, snapshot %s", x.p.Model.ID, float64(m.Bytes)/1e9, m.Snapshot)
+	m.run.note("model", "model %s on %s: %.3g GB, snapshot %s", p.Model.ID, m.host(), float64(st.Bytes)/1e9, st.Snapshot)
 	return nil
 }
+
+// keepsContainer reports whether the container outlives the run.
+func (x *run) keepsContainer() bool { return x.p.Container.Lifetime != plan.PerRun }

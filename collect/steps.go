@@ -28,13 +28,15 @@ type Step struct {
 
 // commands builds every remote command of a run on one node. It is pure.
 type commands struct {
-	p      *plan.Plan
-	drv    driver.Driver
-	docker container.Docker
-	id     container.Identity
-	host   string
-	token  string // HF token, "" for none
-	hide   redactor
+	p       *plan.Plan
+	drv     driver.Driver
+	docker  container.Docker
+	id      container.Identity
+	rank    int // place of the node
+	host    string
+	attempt int    // at the same run, from 1; 0 counts as 1
+	token   string // HF token, "" for none
+	hide    redactor
 }
 
 // Limits of commands that are not docker's. Preparing and stopping touch file
@@ -43,13 +45,11 @@ const (
 	probeTimeout = 30 * time.Second
 	fileTimeout  = 2 * time.Minute
 	fetchTimeout = 15 * time.Minute
-	logTail      = 64 << 10 // bytes of each log that are kept per cell
+	logTail      = 64 << 10  // bytes of each log that are kept per cell
+	logPiece     = 256 << 10 // bytes of a log that are read on at once
 )
 
-// dryRunID stands for the run id in a dry run, which has none.
-const dryRunID = "dry-run"
-
-func newCommands(p *plan.Plan, id container.Identity, token string) (*commands, error) {
+func newCommands(p *plan.Plan, id container.Identity, token string, rank int) (*commands, error) {
 	d, err := driver.For(p.Params.Driver)
 	if err != nil {
 		return nil, err
@@ -63,10 +63,10 @@ func newCommands(p *plan.Plan, id container.Identity, token string) (*commands, 
 		}
 	}
 	host := ""
-	if len(p.Cluster.Nodes) > 0 {
-		host = p.Cluster.Nodes[0].Addr
+	if rank < len(p.Cluster.Nodes) {
+		host = p.Cluster.Nodes[rank].Addr
 	}
-	return &commands{p: p, drv: d, docker: container.Docker{Sudo: true}, id: id, host: host,
+	return &commands{p: p, drv: d, docker: container.Docker{Sudo: true}, id: id, rank: rank, host: host,
 		token: token, hide: newRedactor(values...)}, nil
 }
 
@@ -129,31 +129,24 @@ func redactExports(stdin []byte) string {
 	return b.String()
 }
 
-// work is the folder in the container for job states and the environment file.
-func (c *commands) work() string { return "/tmp/cvs-" + c.id.RunID }
+// workBase is what the names of this run's folders in the container begin with.
+func (c *commands) workBase() string {
+	return "/tmp/cvs-" + c.id.RunID + "-r" + strconv.Itoa(c.rank) + "-"
+}
+
+// work is the folder in the container for job states and the environment file,
+// of this attempt: a job's folder serves one start. Rank and attempt are part of
+// it because containers may share /tmp.
+func (c *commands) work() string { return c.workBase() + strconv.Itoa(max(c.attempt, 1)) }
 
 func (c *commands) envFile() string { return c.work() + "/env" }
 
 func (c *commands) dir(cell plan.Cell, repeat int) string {
-	return driver.Dir(c.p, c.id.RunID, 0, cell, repeat)
+	return driver.Dir(c.p, c.id.RunID, c.rank, cell, repeat)
 }
 
 func (c *commands) sudoProbe() Step {
 	return c.onHost("preflight", container.Command{Args: []string{"sudo", "-n", "true"}, Timeout: probeTimeout})
-}
-
-// lock takes the node for one launcher: two runs must not share GPUs or a port.
-// It prints a line when it has the lock and holds it as long as its input is
-// open, so the lock ends with the connection. The file is opened for reading
-// only if it is there, because in a sticky folder the owner of a file may be the
-// only one who may open it for creation.
-func (c *commands) lock() Step {
-	const script = `f=${TMPDIR:-/tmp}/$1; command -v flock >/dev/null || exit 69
-[ -e "$f" ] || (umask 022; : >"$f") 2>/dev/null
-exec 9<"$f" || exit 73
-flock -n 9 || exit 75
-echo locked; exec cat >/dev/null`
-	return c.onHost("preflight", container.Command{Args: []string{"sh", "-c", script, "sh", "cvs-node.lock"}})
 }
 
 func (c *commands) inspect(stage string) Step {
@@ -290,8 +283,13 @@ func (c *commands) clientJob(cell plan.Cell, repeat int) string {
 	return c.work() + "/client-" + strconv.Itoa(cell.Ordinal) + "-" + strconv.Itoa(repeat)
 }
 
-func (c *commands) server() (driver.Process, error) {
-	return c.drv.Server(c.p, driver.Rank{MasterAddr: c.p.Params.MasterAddr})
+// server is the process of this node's rank, with what discovery found.
+func (c *commands) server(r driver.Rank) (driver.Process, error) {
+	r.Index = c.rank
+	if r.MasterAddr == "" {
+		r.MasterAddr = c.p.Params.MasterAddr
+	}
+	return c.drv.Server(c.p, r)
 }
 
 func (c *commands) startServer(proc driver.Process, session int, dir string) Step {
@@ -332,71 +330,32 @@ func (c *commands) tail(stage, file string) Step {
 	return c.inside(stage, nil, fileTimeout, "tail", "-c", strconv.Itoa(logTail), "--", file)
 }
 
+// readOn reads what a log holds from a byte on, a piece at most.
+func (c *commands) readOn(file string, from int64) Step {
+	const script = `[ ! -e "$1" ] || tail -c "+$2" -- "$1" | head -c "$3"`
+	return c.inside("log", nil, fileTimeout, "sh", "-c", script, "sh", file, strconv.FormatInt(from+1, 10), strconv.Itoa(logPiece))
+}
+
+// usage prints the processor time that a job's processes have used, in clock
+// ticks. The job's file of ids says how it was set apart; see [remote.Job].
+func (c *commands) usage(job string) Step {
+	const script = `read -r p m t <"$1/pid" || exit 1
+n=0; for f in /proc/[0-9]*/stat; do IFS= read -r l <"$f" || continue; set -- ${l##*) }
+case $m in s) g=$4;; *) g=$3;; esac
+[ "$g" = "$p" ] && n=$((n + ${12} + ${13} + ${14} + ${15})); done 2>/dev/null; echo "$n"`
+	return c.inside("log", nil, probeTimeout, "sh", "-c", script, "sh", job)
+}
+
+// listWork lists the job folders of all attempts at this run.
+func (c *commands) listWork() Step {
+	const script = `for d in "$1"*/*/; do [ ! -d "$d" ] || printf '%s\n' "${d%/}"; done`
+	return c.inside("container", nil, fileTimeout, "sh", "-c", script, "sh", c.workBase())
+}
+
+func (c *commands) removeAllWork() Step {
+	return c.inside("container", nil, fileTimeout, "sh", "-c", `rm -rf -- "$1"*`, "sh", c.workBase())
+}
+
 func (c *commands) removeWork() Step {
 	return c.inside("teardown", nil, fileTimeout, "rm", "-rf", "--", c.work())
-}
-
-// Commands lists every remote command that a run of the plan sends when nothing
-// goes wrong, in order, without any connection. Requests through the tunnel
-// (readiness) are no commands and not listed. Sudo is taken for granted and
-// every wanted device for present.
-func Commands(p *plan.Plan) ([]Step, error) {
-	if err := supported(p); err != nil {
-		return nil, err
-	}
-	c, err := newCommands(p, container.Identity{RunID: dryRunID, Owner: "user@launcher"}, "")
-	if err != nil {
-		return nil, err
-	}
-	if p.Paths.HFTokenFile != "" {
-		c.token = redacted
-	}
-	proc, err := c.server()
-	if err != nil {
-		return nil, err
-	}
-	out := []Step{c.sudoProbe(), c.lock(), c.inspect("container"), c.inspectImage()}
-	if p.Container.Lifetime != plan.NoLaunch {
-		out = append(out, c.obtainImage()...)
-		out = append(out, c.probeDevices(), c.runContainer(c.devices()), c.inspect("container"))
-	}
-	if p.Paths.ModelsDir != "" || isLocalModel(p) != "" {
-		out = append(out, c.checkModel())
-	}
-	out = append(out, c.writeEnv(proc))
-	session := 0
-	for i, cell := range p.Cells {
-		dir := c.dir(cell, 1)
-		if i == 0 || !p.Params.ReuseServer {
-			if session > 0 {
-				out = append(out, c.stop("server_stop", c.serverJob(session), defaultGrace))
-			}
-			session++
-			out = append(out, c.prepare("server_start", dir, c.drv.ServerLog()))
-			if s, ok := c.cleanup(); ok {
-				out = append(out, s)
-			}
-			out = append(out, c.startServer(proc, session, dir), c.wait("server_start", c.serverJob(session)))
-		}
-		out = append(out,
-			c.prepare("cell", dir, c.drv.Artefact(p), clientLog),
-			c.startClient(cell, 1),
-			c.wait("cell", c.clientJob(cell, 1)),
-			c.fetch(path.Join(dir, c.drv.Artefact(p))),
-			c.tail("cell", path.Join(dir, clientLog)),
-			c.tail("cell", path.Join(c.dir(firstOf(p, i), 1), c.drv.ServerLog())))
-	}
-	out = append(out, c.stop("teardown", c.serverJob(session), defaultGrace), c.removeWork())
-	if p.Container.Lifetime == plan.PerRun {
-		out = append(out, c.inspect("teardown"), c.removeContainer("teardown"), c.inspect("teardown"))
-	}
-	return out, nil
-}
-
-// firstOf is the cell in whose folder the server of cell i logs.
-func firstOf(p *plan.Plan, i int) plan.Cell {
-	if p.Params.ReuseServer {
-		i = 0
-	}
-	return p.Cells[i]
 }

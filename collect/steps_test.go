@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cvs/collect/container"
+	"cvs/collect/driver"
 	"cvs/collect/plan"
 )
 
@@ -49,12 +50,12 @@ func TestRecorded(t *testing.T) {
 	p.Server.Env = env
 	p.Container.Env = env
 
-	c, err := newCommands(p, container.Identity{RunID: filepath.Base(tmp) + "-" + fmt.Sprint(os.Getpid()), Owner: "me@here"}, "hf_SENTINEL_0123456789")
+	c, err := newCommands(p, container.Identity{RunID: filepath.Base(tmp) + "-" + fmt.Sprint(os.Getpid()), Owner: "me@here"}, "hf_SENTINEL_0123456789", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(c.work()) })
-	proc, err := c.server()
+	proc, err := c.server(driver.Rank{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestStaleIsSetAside(t *testing.T) {
 	t.Parallel()
 	p := testPlan(t)
 	p.Paths.LogDir = t.TempDir()
-	c, err := newCommands(p, container.Identity{RunID: "r"}, "")
+	c, err := newCommands(p, container.Identity{RunID: "r"}, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,48 +200,64 @@ func replay(t *testing.T, steps []Step) records {
 	return r
 }
 
-// TestCommandsGolden is the whole dry run of two cells for every driver.
+// TestCommandsGolden is the whole dry run of two cells for every driver, on one
+// node and on two.
 func TestCommandsGolden(t *testing.T) {
 	t.Parallel()
 	for _, d := range []plan.Driver{plan.DriverATOM, plan.DriverVLLMATOM, plan.DriverVLLM, plan.DriverSGLang} {
-		t.Run(string(d), func(t *testing.T) {
-			t.Parallel()
-			p := testPlan(t)
-			p.Params.Driver = d
-			p.Paths.ModelsDir, p.Paths.HFTokenFile = "/models", "/nowhere/token"
-			p.Server.Env = []plan.EnvVar{{Name: "A_TOKEN", Value: "sentinel-1"}, {Name: "B", Value: "two words"}}
-			p.Container.Runtime.Registry = &plan.Registry{Server: "registry.example", Username: "u", PasswordFile: "/etc/pw file"}
-			steps, err := Commands(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var b strings.Builder
-			for _, s := range steps {
-				where := s.Host
-				if s.Container != "" {
-					where += "/" + s.Container
-				}
-				fmt.Fprintf(&b, "%s %s %s\n  argv %q\n", s.Stage, where, s.When, s.Argv)
-				if len(s.Env) > 0 {
-					fmt.Fprintf(&b, "  env %q\n", s.Env)
-				}
-				if s.Stdin != "" {
-					fmt.Fprintf(&b, "  stdin %q\n", s.Stdin)
-				}
-				if strings.Contains(s.Command, "sentinel") {
-					t.Errorf("a secret in %s", s.Command)
-				}
-			}
-			golden(t, "commands_"+string(d)+".txt", b.String())
-		})
+		for nodes := 1; nodes <= 2; nodes++ {
+			t.Run(fmt.Sprintf("%s_%d", d, nodes), func(t *testing.T) {
+				t.Parallel()
+				commandsGolden(t, d, nodes)
+			})
+		}
 	}
 }
 
-func TestCommandsRefuseTwoNodes(t *testing.T) {
+func commandsGolden(t *testing.T, d plan.Driver, nodes int) {
+	p := testPlan(t)
+	p.Params.Driver, p.Params.NNodes = d, nodes
+	if nodes > 1 {
+		p.Cluster.Nodes = append(p.Cluster.Nodes, plan.Node{Addr: "192.0.2.12", VPCIP: "198.51.100.12"})
+		if d != plan.DriverATOM {
+			p.Params.PP = 2
+		}
+		if d == plan.DriverSGLang { // one config that leaves nothing to discovery
+			p.Server.IBNetdev, p.Server.IBHCADevices = "ens1f0", []string{"mlx5_2", "mlx5_0"}
+		}
+	}
+	p.Paths.ModelsDir, p.Paths.HFTokenFile = "/models", "/nowhere/token"
+	p.Server.Env = []plan.EnvVar{{Name: "A_TOKEN", Value: "sentinel-1"}, {Name: "B", Value: "two words"}}
+	p.Container.Runtime.Registry = &plan.Registry{Server: "registry.example", Username: "u", PasswordFile: "/etc/pw file"}
+	steps, err := Commands(p, "run-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, s := range steps {
+		where := s.Host
+		if s.Container != "" {
+			where += "/" + s.Container
+		}
+		fmt.Fprintf(&b, "%s %s %s\n  argv %q\n", s.Stage, where, s.When, s.Argv)
+		if len(s.Env) > 0 {
+			fmt.Fprintf(&b, "  env %q\n", s.Env)
+		}
+		if s.Stdin != "" {
+			fmt.Fprintf(&b, "  stdin %q\n", s.Stdin)
+		}
+		if strings.Contains(s.Command, "sentinel") {
+			t.Errorf("a secret in %s", s.Command)
+		}
+	}
+	golden(t, fmt.Sprintf("commands_%s_%d.txt", d, nodes), b.String())
+}
+
+func TestCommandsCountNodes(t *testing.T) {
 	t.Parallel()
 	p := testPlan(t)
 	p.Params.NNodes = 2
-	if _, err := Commands(p); err == nil || !strings.Contains(err.Error(), "multinode execution is not available in this version") {
+	if _, err := Commands(p, "r"); err == nil || !strings.Contains(err.Error(), "params.nnodes is 2, but the cluster file names 1 nodes") {
 		t.Errorf("got %v", err)
 	}
 }

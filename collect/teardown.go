@@ -8,55 +8,94 @@ import (
 
 	"cvs/collect/artifact"
 	"cvs/collect/container"
-	"cvs/collect/plan"
 )
 
-// teardown stops what the run started and removes what it made, in every case:
-// also after a cancelled ctx, with a limit of its own. Its error says what may
-// have been left behind.
+// teardown stops what the run started and removes what it made, in every case
+// and on every node: also after a cancelled ctx, with a limit of its own. Its
+// error says what may have been left behind.
 func (x *run) teardown(ctx context.Context) error {
-	if x.node == nil {
-		return nil
-	}
 	limit := x.r.Options.TeardownTimeout
 	if limit == 0 {
 		limit = defaultTeardown
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	err := x.record(ctx, artifact.Stage{Stage: "teardown"}, x.cleanUp)
-	if x.release != nil {
-		x.release()
-	}
-	if s := x.server; s != nil { // it could not be stopped; only its watch ends
-		s.cancel()
-		<-s.done
-	}
-	// A connection that does not close properly keeps nothing of ours alive.
-	_ = x.node.Close()
+
+	// Clients and servers first, on all nodes: ranks depend on each other.
+	stopped := x.stopAll(ctx)
+	err := x.each(func(m *member) error {
+		if m.node == nil {
+			return nil
+		}
+		err := x.record(ctx, artifact.Stage{Stage: "teardown", Host: m.host()}, func(ctx context.Context) error {
+			return m.cleanUp(ctx, stopped[m])
+		})
+		if m.release != nil {
+			m.release()
+		}
+		// A connection that does not close properly keeps nothing of ours alive.
+		_ = m.node.Close()
+		return err
+	})
+	x.unwatch()
 	return err
 }
 
-func (x *run) cleanUp(ctx context.Context) error {
-	if x.lost != nil && (x.launched || x.workMade) {
-		if err := x.reconnect(ctx); err != nil {
-			return fmt.Errorf("%s does not answer any more: whether container and processes are still there is unknown: %w", x.cmds.host, err)
+// stopAll reconnects to lost nodes and stops client and server. It returns what
+// could not be stopped, by node.
+func (x *run) stopAll(ctx context.Context) map[*member]error {
+	out := map[*member]error{}
+	errs := make([]error, len(x.members))
+	_ = x.each(func(m *member) error {
+		if m.node != nil && m.gone() != nil && (m.launched || m.workMade) {
+			errs[m.rank] = m.reconnect(ctx)
+		}
+		return nil
+	})
+	for i, m := range x.members {
+		if errs[i] != nil {
+			out[m] = fmt.Errorf("%s does not answer any more: whether container and processes are still there is unknown: %w", m.host(), errs[i])
 		}
 	}
-	var errs []error
-	if x.clientJob != "" {
-		errs = append(errs, x.stopJob(ctx, "teardown", x.clientJob))
+	if head := x.head(); x.clientJob != "" && out[head] == nil {
+		out[head] = head.stopJob(ctx, "teardown", x.clientJob)
 	}
-	errs = append(errs, x.stopServer(ctx))
-	if x.workMade {
-		if _, err := x.must(ctx, x.cmds.removeWork()); err != nil {
+	if s := x.server; s != nil {
+		for i := len(s.ranks) - 1; i >= 0; i-- {
+			if r := s.ranks[i]; r.started && r.m.gone() == nil {
+				out[r.m] = errors.Join(out[r.m], r.m.stopJob(ctx, "teardown", r.job))
+			}
+		}
+		for _, r := range s.ranks {
+			if !r.started || r.m.gone() != nil {
+				continue
+			}
+			r.m.http.CloseIdleConnections()
+			if err := r.m.waitPorts(ctx, x.grace()); err != nil {
+				out[r.m] = errors.Join(out[r.m], fmt.Errorf("the server was stopped, but %w", err))
+			}
+		}
+	}
+	return out
+}
+
+// cleanUp removes what the run made on one node. Stopped is what could not be
+// stopped there.
+func (m *member) cleanUp(ctx context.Context, stopped error) error {
+	x := m.run
+	if m.gone() != nil {
+		return stopped
+	}
+	errs := []error{stopped}
+	if m.workMade {
+		if _, err := m.must(ctx, m.cmds.removeWork()); err != nil {
 			errs = append(errs, fmt.Errorf("removing the environment file: %w", err))
 		}
 	}
-	if x.p.Container.Lifetime == plan.PerRun && x.launched {
+	if !x.keepsContainer() && m.launched {
 		// What cannot be stopped by its ids ends with its container.
-		if got, err := x.removeContainer(ctx); got != container.Removed {
-			errs = append(errs, fmt.Errorf("container %s on %s: %v: %w", x.p.Container.Name, x.cmds.host, got, err))
+		if got, err := m.removeContainer(ctx); got != container.Removed {
+			errs = append(errs, fmt.Errorf("container %s on %s: %v: %w", x.p.Container.Name, m.host(), got, err))
 		} else {
 			errs = nil
 		}
@@ -65,16 +104,16 @@ func (x *run) cleanUp(ctx context.Context) error {
 }
 
 // removeContainer removes the container of this run, and only that.
-func (x *run) removeContainer(ctx context.Context) (container.Removal, error) {
-	st, err := x.inspect(ctx, "teardown")
+func (m *member) removeContainer(ctx context.Context) (container.Removal, error) {
+	st, err := m.inspect(ctx, "teardown")
 	if err != nil {
 		return container.Unknown, err
 	}
-	if !st.Present || st.Labels[container.LabelRunID] != x.cmds.id.RunID {
+	if !st.Present || st.Labels[container.LabelRunID] != m.cmds.id.RunID {
 		return container.Removed, nil
 	}
-	_, rmErr := x.must(ctx, x.cmds.removeContainer("teardown"))
-	st, err = x.inspect(ctx, "teardown")
+	_, rmErr := m.must(ctx, m.cmds.removeContainer("teardown"))
+	st, err = m.inspect(ctx, "teardown")
 	got := container.Outcome(st, err)
 	if got == container.StillThere && rmErr == nil {
 		rmErr = errors.New("docker rm succeeded, but it is there")
@@ -84,20 +123,24 @@ func (x *run) removeContainer(ctx context.Context) (container.Removal, error) {
 
 // reconnect tries until the teardown's time is up: a node that comes back must
 // not keep what was started on it.
-func (x *run) reconnect(ctx context.Context) error {
-	cause := x.lost
-	_ = x.node.Close()
-	if x.release != nil { // the lock went with the connection; this ends its watch
-		x.release()
-		x.release = nil
+func (m *member) reconnect(ctx context.Context) error {
+	x, cause := m.run, m.gone()
+	_ = m.node.Close()
+	if m.release != nil { // the lock went with the connection; this ends its watch
+		m.release()
+		m.release = nil
 	}
 	if s := x.server; s != nil {
-		s.cancel()
+		for _, r := range s.ranks {
+			if r.m == m {
+				r.cancel()
+			}
+		}
 	}
 	for {
-		n, err := x.r.Dial(ctx, x.p.Cluster.Nodes[0])
+		n, err := x.r.Dial(ctx, m.at)
 		if err == nil {
-			x.attach(n)
+			m.attach(n)
 			return nil
 		}
 		if x.r.Sleep(ctx, 2*time.Second) != nil {

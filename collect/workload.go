@@ -19,7 +19,7 @@ func (x *run) understand(data []byte, rec *artifact.Record) error {
 	if len(doc) == 0 {
 		return errors.New("the file is empty")
 	}
-	if i := bytes.LastIndexByte(doc, '\n'); i >= 0 && x.cmds.drv.Format() == "sglang_bench_serving" {
+	if i := bytes.LastIndexByte(doc, '\n'); i >= 0 && x.drv.Format() == "sglang_bench_serving" {
 		doc = doc[i+1:] // one object a line, appended; the last is this run's
 	}
 	v, _, err := strictjson.Parse(doc, strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: 1000})
@@ -40,12 +40,17 @@ func (x *run) understand(data []byte, rec *artifact.Record) error {
 	if gpu == nil || gpu.Kind != strictjson.String || gpu.Text == "" {
 		return nil
 	}
-	if m := x.r.Store.Meta(); m.Identity.GPUSeen != "" {
+	// What the node itself said comes first; see identifyGPU.
+	m := x.r.Store.Meta()
+	simulated := gpu.Text == simulatedGPU
+	if m.Identity.GPUSeen != "" && (m.Simulated || !simulated) {
 		return nil
 	}
 	if err := x.r.Store.UpdateMeta(func(m *artifact.Meta) {
-		m.Identity.GPUSeen = clip(gpu.Text, 200)
-		m.Simulated = m.Simulated || gpu.Text == simulatedGPU
+		if m.Identity.GPUSeen == "" {
+			m.Identity.GPUSeen = clip(gpu.Text, 200)
+		}
+		m.Simulated = m.Simulated || simulated
 	}); err != nil {
 		return &storeError{err}
 	}

@@ -63,6 +63,11 @@ func (d Docker) Inspect(name string) Command {
 	return d.short("inspect", "--type", "container", name)
 }
 
+// Version asks the daemon for its version, printed alone on a line.
+func (d Docker) Version() Command {
+	return d.short("version", "--format", "{{.Server.Version}}")
+}
+
 // InspectImage asks whether an image is there; [ParseImage] reads the answer.
 func (d Docker) InspectImage(image string) Command {
 	return d.short("image", "inspect", image)

@@ -48,6 +48,9 @@ func (atom) Server(p *plan.Plan, r Rank) (Process, error) {
 	return Process{Args: args, Env: lastWins(append(baseEnv(p, r), dp...))}, nil
 }
 
+// Serves: every rank is a replica with its own API server.
+func (atom) Serves(_ *plan.Plan, _ int) bool { return true }
+
 func (atom) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	q := p.Params
 	args := []string{"python", "-m", "atom.benchmarks.benchmark_serving",

@@ -27,6 +27,9 @@ type Driver interface {
 	// Server is the process of one rank. Its error means that the plan cannot be
 	// served this way (bad parallel sizes, for example).
 	Server(p *plan.Plan, r Rank) (Process, error)
+	// Serves reports whether a rank of the server answers HTTP requests; the
+	// others only work for rank 0.
+	Serves(p *plan.Plan, rank int) bool
 	// Client is the benchmark of one cell; it writes [Driver.Artefact] into dir,
 	// an absolute path inside the container.
 	Client(p *plan.Plan, c plan.Cell, dir string) Process

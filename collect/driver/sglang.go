@@ -25,6 +25,9 @@ func (sglang) Server(p *plan.Plan, r Rank) (Process, error) {
 	return Process{Args: append(args, p.Server.SGLangArgs...), Env: baseEnv(p, r)}, nil
 }
 
+// Serves: only rank 0 opens the HTTP port for requests.
+func (sglang) Serves(_ *plan.Plan, rank int) bool { return rank == 0 }
+
 func (sglang) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	q := p.Params
 	args := []string{"python3", "-m", "sglang.bench_serving", "--backend", "sglang",

@@ -74,6 +74,9 @@ func serveArgs(s plan.Server) []string {
 	return out
 }
 
+// Serves: further ranks are headless.
+func (vllm) Serves(_ *plan.Plan, rank int) bool { return rank == 0 }
+
 func (vllm) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	q := p.Params
 	args := []string{"python3", "-m", "vllm.entrypoints.cli.main", "bench", "serve",

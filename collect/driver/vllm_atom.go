@@ -12,6 +12,8 @@ func (vllmATOM) Name() plan.Driver { return plan.DriverVLLMATOM }
 
 func (vllmATOM) Server(p *plan.Plan, r Rank) (Process, error) { return vllm{}.Server(p, r) }
 
+func (vllmATOM) Serves(p *plan.Plan, rank int) bool { return vllm{}.Serves(p, rank) }
+
 func (vllmATOM) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	return vllm{}.Client(p, c, dir)
 }

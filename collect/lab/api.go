@@ -80,8 +80,13 @@ type generateRequest struct {
 	MaxTokens *int            `json:"max_tokens"`
 	MaxNew    *int            `json:"max_completion_tokens"`
 	IgnoreEOS bool            `json:"ignore_eos"`
-	Stream    bool            `json:"stream"`
-	Format    struct {
+	// Temperature is 1 without one, as in the real servers.
+	Temperature *float64 `json:"temperature"`
+	Seed        *int64   `json:"seed"`
+	Echo        bool     `json:"echo"`
+	Logprobs    *int     `json:"logprobs"`
+	Stream      bool     `json:"stream"`
+	Format      struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
 }
@@ -171,7 +176,12 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, chat bool) {
 		refuse(w, status, detail)
 		return
 	}
-	text := newGenerated(prompt, chat, chat && req.Format.Type == "json_object")
+	faults := s.faults()
+	q := question{prompt: prompt, chat: chat, json: chat && req.Format.Type == "json_object", variant: s.variant(req, faults)}
+	if !req.IgnoreEOS { // a benchmark measures, whatever is said
+		q.fault = faults.Answers
+	}
+	text := newGenerated(q)
 	prompted := countTokens(prompt)
 	if chat {
 		prompted += chatTemplate
@@ -190,27 +200,46 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, chat bool) {
 	if end := text.naturalLength(); !req.IgnoreEOS && end < limit {
 		limit, word = end, "eos"
 	}
-	q := s.engine.submit(prompted, limit)
-	defer q.cancelled.Store(true)
+	seq := s.engine.submit(prompted, limit)
+	defer seq.cancelled.Store(true)
 	a := &answer{id: "cmpl-" + randomID()[:32], chat: chat, model: s.spec.served, created: arrived.Unix(), text: text, prompted: prompted, limit: limit, word: word, arrived: arrived}
+	if s.spec.framework != "atom" && !chat && req.Echo && req.Logprobs != nil {
+		a.echo = prompt
+	}
 	var err error
 	if req.Stream {
-		err = a.stream(r.Context(), w, q)
+		err = a.stream(r.Context(), w, seq)
 	} else {
-		err = a.whole(r.Context(), w, q)
+		err = a.whole(r.Context(), w, seq)
 	}
 	if err == nil {
 		n := s.served.Add(1)
-		if f := s.faults(); f.ServerDiesAfter > 0 && n >= int64(f.ServerDiesAfter) {
+		f := s.faults()
+		s.onFault(f)
+		if f.ServerDiesAfter > 0 && n >= int64(f.ServerDiesAfter) {
 			s.die(errEngineDied)
 		}
 	}
+}
+
+// variant is what answers vary by: nothing at temperature 0, else the seed of
+// the request, or the count of requests.
+func (s *server) variant(req generateRequest, f Faults) uint64 {
+	switch {
+	case f.Answers == AnswersDrift:
+	case req.Temperature != nil && *req.Temperature <= 0:
+		return 0
+	case req.Seed != nil:
+		return uint64(*req.Seed) + 1
+	}
+	return s.drifts.Add(1)
 }
 
 // An answer is one reply under way.
 type answer struct {
 	id, model, word string
 	chat            bool
+	echo            string // prompt to be scored, vLLM and SGLang only
 	created         int64
 	text            generated
 	prompted, limit int
@@ -254,6 +283,7 @@ func (a *answer) whole(ctx context.Context, w http.ResponseWriter, q *sequence) 
 		Text    *string  `json:"text,omitempty"`
 		Message *message `json:"message,omitempty"`
 		Reason  string   `json:"finish_reason"`
+		Scores  *scores  `json:"logprobs,omitempty"`
 	}
 	c, object, text := choice{Reason: a.word}, "text_completion", b.String()
 	if a.chat {
@@ -263,6 +293,10 @@ func (a *answer) whole(ctx context.Context, w http.ResponseWriter, q *sequence) 
 			c.Reason = "length"
 		}
 	} else {
+		if a.echo != "" {
+			text = a.echo + text
+			c.Scores = score(text)
+		}
 		c.Text = &text
 	}
 	reply(w, http.StatusOK, struct {

@@ -98,6 +98,7 @@ func (p *parser) parse(args []string) (*arguments, error) {
 		case inline:
 			values = []string{value}
 		case o.many != "":
+			values = []string{} // given, even if empty
 			for i+1 < len(args) && !looksLikeOption(args[i+1]) {
 				i++
 				values = append(values, args[i])

@@ -309,12 +309,12 @@ func (b *bench) atomResult(s *summary, measured object, now time.Time) object {
 	for _, m := range append(object{{"request_rate", rate}, {"burstiness", b.burstiness}, {"max_concurrency", limit}}, measured...) {
 		out = out.set(m.key, m.value)
 	}
-	out = out.set("benchmark_start_time_unix", unix(s.started))
-	out = out.set("benchmark_end_time_unix", unix(s.started)+s.duration)
+	out = out.set("benchmark_start_time_unix", unixTime(s.started))
+	out = out.set("benchmark_end_time_unix", unixTime(s.started)+s.duration)
 	return out.set("gpu_name", GPUName)
 }
 
-func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+func unixTime(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // set assigns like a Python dict: an existing key keeps its place.
 func (o object) set(key string, v any) object {

@@ -18,9 +18,11 @@ import (
 )
 
 // DemoImage and DemoModel are what the demo's config names; every node has both.
+// ShippedImage is the one that the shipped configs name; every node has it too.
 const (
-	DemoImage = "cvs-lab/atom:sim"
-	DemoModel = "lab/sim-8b"
+	DemoImage    = "cvs-lab/atom:sim"
+	DemoModel    = "lab/sim-8b"
+	ShippedImage = "rocm/atom-dev:latest"
 )
 
 //go:embed demo_config.json.tmpl
@@ -50,23 +52,20 @@ var (
 // has six cells, two shapes at three concurrencies; every gated metric of every
 // cell has a bound, calibrated on the engine model with headroom for a slow and
 // busy machine. One cell has a throughput floor that cannot be met, unless
-// allPass. port 0 takes a free port of the first node's address.
+// allPass. port 0 takes a free port of the first node.
 func (l *Lab) DemoConfig(port int, allPass bool) (string, error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("writing the demo's config: %w", err) }
-	if port == 0 {
+	switch isolated, _ := l.Isolated(); {
+	case port == 0 && isolated:
+		port = 8000 // the node's own
+	case port == 0:
 		var err error
 		if port, err = FreePort(l.nodes[0].info.IP); err != nil {
 			return fail(err)
 		}
 	}
-	if err := l.writeModel(); err != nil {
-		return fail(err)
-	}
 	dir := filepath.Join(l.dir, "demo")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fail(err)
-	}
-	if err := renameio.WriteFile(filepath.Join(l.sharedDir(), ".hf_token"), []byte("hf_lab_not_a_secret\n"), 0o600); err != nil {
 		return fail(err)
 	}
 	type run struct {
@@ -180,36 +179,4 @@ func round3(f float64) float64 {
 	}
 	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(f))))
 	return math.Round(f*scale) / scale
-}
-
-// writeModel lays the demo's model out as the Hugging Face cache does, with
-// weights of a few bytes.
-func (l *Lab) writeModel() error {
-	dir := filepath.Join(l.modelsDir(), "models--"+strings.ReplaceAll(DemoModel, "/", "--"), "snapshots", hash(DemoModel)[:40])
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	shards := []string{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}
-	files := map[string]any{
-		"config.json": struct {
-			Architectures []string `json:"architectures"`
-			ModelType     string   `json:"model_type"`
-			MaxPosition   int      `json:"max_position_embeddings"`
-		}{[]string{"SimForCausalLM"}, "sim", defaultModelLen},
-		"model.safetensors.index.json": struct {
-			Metadata map[string]int    `json:"metadata"`
-			Map      map[string]string `json:"weight_map"`
-		}{map[string]int{"total_size": 2 * 64}, map[string]string{"model.embed_tokens.weight": shards[0], "lm_head.weight": shards[1]}},
-	}
-	for name, v := range files {
-		if err := writeJSON(filepath.Join(dir, name), v); err != nil {
-			return err
-		}
-	}
-	for _, name := range shards {
-		if err := renameio.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte{0}, 64), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }

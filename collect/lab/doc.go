@@ -10,12 +10,26 @@
 // is a load generator that measures what it really saw. Nothing is scaled back:
 // the simulated hardware is just fast, and its results say gpu_name "lab-sim".
 //
-// Containers are records in the node's folder. Commands run in them are
-// processes of the machine with the container's environment. Nothing is
-// mounted: docker run takes bind mounts of paths below the lab's folder with
-// the same name on both sides, and refuses others, saying which paths it would
-// have needed. Everything a node starts carries a random session id in its
-// environment and is ended by that id, never by the look of a command line.
+// Beside those there are amd-smi, whose values follow the engines' load, dmesg
+// and journalctl over a log that tests can add to, ibv_devinfo, ip and getent
+// for the fabric, lm_eval, which asks the server sums and scores its answers,
+// pip and hf. [Faults] say what goes wrong, on each node and while it runs.
+//
+// Without isolation a node is a loopback address and a folder: commands see the
+// machine's files and ports, and docker run takes bind mounts of paths below the
+// lab's folder with the same name on both sides only, and refuses others, saying
+// which paths it would have needed. With [IsolateOn] or [IsolateAuto] a node is a
+// set of namespaces (user, processes, mounts, network, IPC, host name) made
+// without privileges: the machine's programs read-only, and /home, /models,
+// /tmp, devices and ports of its own, on a network shared by the nodes alone.
+// The SSH server stays outside and hands commands and forwards to the node's
+// first process, which ends, with all its node, when this program does.
+//
+// Containers are records in the node's folder. On an isolated node each of their
+// processes gets a root made from the container's folder and its bind mounts;
+// elsewhere they are processes with the container's environment. Everything a
+// node starts carries a random session id in its environment and is ended by
+// that id, never by the look of a command line.
 //
 // The package must not know how cvs drives a node, what a plan is, or how a
 // result is judged.

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,11 @@ func (s *shim) dockerRun(store dockerStore, a dockerArgs, faults Faults) (int, e
 			return 125, fmt.Errorf("docker: Error response from daemon: error gathering device information while adding custom device %q: no such file or directory", host)
 		}
 	}
+	if err := s.makeSources(a.opts["--volume"]); err != nil {
+		return 125, fmt.Errorf("docker: Error response from daemon: %w", err)
+	}
 	if need := s.outside(a.opts["--volume"]); need != nil {
-		return 125, fmt.Errorf("docker: Error response from daemon: a lab node shares the file system of this machine and mounts nothing: the container would need %s; name paths below %s, the same inside and outside",
+		return 125, fmt.Errorf("docker: Error response from daemon: this lab node is not isolated: it shares the files and ports of this machine and mounts nothing; the container would need %s; name paths below %s, the same inside and outside, or start the lab where user namespaces are allowed",
 			strings.Join(need, ", "), filepath.Dir(s.dir))
 	}
 	lock, err := store.lock()
@@ -65,7 +69,7 @@ func (s *shim) dockerRun(store dockerStore, a dockerArgs, faults Faults) (int, e
 	}
 	c := newContainer(id, name, im, a, env)
 	argv := c.Config.Cmd
-	cmd, err := s.containerProcess(c, nil, argv, "")
+	cmd, err := s.containerProcess(store, c, nil, argv, "")
 	if err != nil {
 		return 127, fmt.Errorf("docker: Error response from daemon: failed to create task for container: %w", err)
 	}
@@ -79,7 +83,7 @@ func (s *shim) dockerRun(store dockerStore, a dockerArgs, faults Faults) (int, e
 		}
 		defer log.Close()
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, log, log
-		if err := cmd.Start(); err != nil {
+		if err := cmd.start(); err != nil {
 			os.RemoveAll(filepath.Join(store.dir, id))
 			return 127, fmt.Errorf("docker: Error response from daemon: failed to create task for container: %w", err)
 		}
@@ -108,6 +112,9 @@ func (s *shim) dockerRun(store dockerStore, a dockerArgs, faults Faults) (int, e
 // another name, and those of the machine's own folders, which a run on the lab
 // must not touch.
 func (s *shim) outside(volumes []string) []string {
+	if s.node.Isolated {
+		return nil
+	}
 	lab := filepath.Dir(s.dir) + string(filepath.Separator)
 	var need []string
 	for _, v := range volumes {
@@ -163,14 +170,41 @@ func newContainer(id, name string, im image, a dockerArgs, env []string) contain
 	return c
 }
 
-// containerProcess prepares a process with the container's environment. It is a
-// session of its own: what runs in a container outlives the docker client that
-// started it, as in Docker.
-func (s *shim) containerProcess(c container, extra, argv []string, dir string) (*exec.Cmd, error) {
-	env := []string{
-		"PATH=" + s.getenv("PATH"), "HOME=" + filepath.Join(s.dir, "home"), "TMPDIR=" + filepath.Join(s.dir, "tmp"),
-		"HOSTNAME=" + c.Config.Hostname, "LANG=C.UTF-8",
+// makeSources makes missing sources of bind mounts, as Docker does.
+func (s *shim) makeSources(volumes []string) error {
+	if !s.node.Isolated {
+		return nil
 	}
+	for _, v := range volumes {
+		parts := strings.SplitN(v, ":", 3)
+		if len(parts) < 2 || !filepath.IsAbs(parts[0]) || !filepath.IsAbs(parts[1]) {
+			return fmt.Errorf("invalid volume specification %q: a lab node binds absolute paths only", v)
+		}
+		if _, err := os.Stat(parts[0]); err == nil {
+			continue
+		}
+		if err := os.MkdirAll(parts[0], 0o755); err != nil {
+			return fmt.Errorf("error while creating mount source path %q: %w", parts[0], err)
+		}
+	}
+	return nil
+}
+
+// A containerProcess is a process with the container's environment and, on an
+// isolated node, its files.
+type containerProcess struct {
+	*exec.Cmd
+	status *os.File // where a helper says why it could not become the process
+}
+
+// containerProcess prepares a process. It is a session of its own: what runs in
+// a container outlives the docker client that started it, as in Docker.
+func (s *shim) containerProcess(store dockerStore, c container, extra, argv []string, dir string) (*containerProcess, error) {
+	home, temp := filepath.Join(s.dir, "home"), filepath.Join(s.dir, "tmp")
+	if s.node.Isolated {
+		home, temp = "/root", "/tmp"
+	}
+	env := []string{"PATH=" + s.getenv("PATH"), "HOME=" + home, "TMPDIR=" + temp, "HOSTNAME=" + c.Config.Hostname, "LANG=C.UTF-8"}
 	for _, e := range append(slices.Clone(c.Config.Env), extra...) {
 		k, v, _ := strings.Cut(e, "=")
 		env = setEnv(env, k, v)
@@ -178,26 +212,89 @@ func (s *shim) containerProcess(c container, extra, argv []string, dir string) (
 	for k, v := range map[string]string{envNode: s.dir, envSession: s.node.Session, envContainer: c.ID} {
 		env = setEnv(env, k, v)
 	}
-	path, err := lookPath(env, argv[0], nil)
-	if err != nil {
-		return nil, fmt.Errorf("OCI runtime exec failed: exec failed: unable to start container process: exec: %q: executable file not found in $PATH: unknown", argv[0])
-	}
-	cmd := exec.Command(path)
-	cmd.Args, cmd.Env = argv, env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.stdin, s.stdout, s.stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	switch {
 	case dir != "":
-		cmd.Dir = dir
 	case c.Config.WorkingDir != "":
-		cmd.Dir = c.Config.WorkingDir
+		dir = c.Config.WorkingDir
 	default:
-		cmd.Dir = filepath.Join(s.dir, "home")
+		dir = home
 	}
-	if st, err := os.Stat(cmd.Dir); err != nil || !st.IsDir() {
-		return nil, fmt.Errorf("OCI runtime exec failed: exec failed: unable to start container process: chdir to cwd (%q) set in config.json failed: no such file or directory: unknown", cmd.Dir)
+	if s.node.Isolated {
+		return s.isolatedProcess(store, c, env, argv, dir)
 	}
-	return cmd, nil
+	path, err := lookPath(env, argv[0], nil)
+	if err != nil {
+		return nil, notFound(argv[0], err)
+	}
+	cmd := exec.Command(path)
+	cmd.Args, cmd.Env, cmd.Dir = argv, env, dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.stdin, s.stdout, s.stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return nil, fmt.Errorf("OCI runtime exec failed: exec failed: unable to start container process: chdir to cwd (%q) set in config.json failed: no such file or directory: unknown", dir)
+	}
+	return &containerProcess{Cmd: cmd}, nil
+}
+
+func notFound(name string, err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("OCI runtime exec failed: exec failed: unable to start container process: exec: %q: permission denied: unknown", name)
+	}
+	return fmt.Errorf("OCI runtime exec failed: exec failed: unable to start container process: exec: %q: executable file not found in $PATH: unknown", name)
+}
+
+// isolatedProcess prepares the helper that makes the container's root again,
+// from its folder and its record, and becomes the process.
+func (s *shim) isolatedProcess(store dockerStore, c container, env, argv []string, dir string) (*containerProcess, error) {
+	spec := containerSpec{Root: filepath.Join(store.dir, c.ID, "rootfs"), Dir: dir, Argv: argv, AllDevices: c.HostConfig.Privileged, Node: s.dir, Executable: s.node.Executable}
+	for _, d := range c.HostConfig.Devices {
+		parts := strings.Split(d, ":")
+		b := bind{Source: parts[0], Target: parts[0]}
+		if len(parts) > 1 {
+			b.Target = parts[1]
+		}
+		if !spec.AllDevices || b.Source != b.Target {
+			spec.Devices = append(spec.Devices, b)
+		}
+	}
+	for _, m := range c.Mounts {
+		spec.Binds = append(spec.Binds, bind{Source: m.Source, Target: m.Destination, ReadOnly: !m.RW})
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	status, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(s.node.Executable)
+	cmd.Args, cmd.Env, cmd.Dir = []string{helperContainer}, setEnv(env, envHelper, string(text)), "/"
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.stdin, s.stdout, s.stderr, []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	mountNamespace(cmd)
+	return &containerProcess{cmd, status}, nil
+}
+
+// start returns once the process runs, or says why it does not.
+func (p *containerProcess) start() error {
+	err := p.Cmd.Start()
+	for _, f := range p.ExtraFiles {
+		f.Close()
+	}
+	if err != nil || p.status == nil {
+		return err
+	}
+	defer p.status.Close()
+	reason, err := io.ReadAll(io.LimitReader(p.status, 4096))
+	if len(reason) > 0 {
+		err = errors.New(string(reason))
+	}
+	if err != nil {
+		p.Process.Kill()
+		p.Cmd.Wait()
+	}
+	return err
 }
 
 func (s *shim) dockerExec(store dockerStore, a dockerArgs) (int, error) {
@@ -221,25 +318,25 @@ func (s *shim) dockerExec(store dockerStore, a dockerArgs) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	cmd, err := s.containerProcess(c, env, a.rest[1:], a.last("--workdir"))
+	cmd, err := s.containerProcess(store, c, env, a.rest[1:], a.last("--workdir"))
 	if err != nil {
 		return 127, err
 	}
 	cmd.Stdin = nil
 	if a.has("--detach") {
 		cmd.Stdout, cmd.Stderr = nil, nil
-		return 0, cmd.Start()
+		return 0, cmd.start()
 	}
 	code, err := s.attach(cmd, a.has("--interactive"))
 	if err != nil {
-		return 126, err
+		return 127, err
 	}
 	return code, nil
 }
 
 // attach runs a process with its streams passed through this one, so that they
 // end with the docker client although the process does not.
-func (s *shim) attach(cmd *exec.Cmd, stdin bool) (int, error) {
+func (s *shim) attach(cmd *containerProcess, stdin bool) (int, error) {
 	cmd.Stdout, cmd.Stderr = struct{ io.Writer }{s.stdout}, struct{ io.Writer }{s.stderr}
 	// Children left in the background may hold the streams open for ever.
 	cmd.WaitDelay = time.Second
@@ -253,7 +350,7 @@ func (s *shim) attach(cmd *exec.Cmd, stdin bool) (int, error) {
 			in.Close()
 		}()
 	}
-	if err := cmd.Start(); err != nil {
+	if err := cmd.start(); err != nil {
 		return 0, err
 	}
 	err := cmd.Wait()

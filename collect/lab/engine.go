@@ -9,8 +9,9 @@ import (
 // An engine runs a scheduler against the clock: one goroutine, one step after
 // the other, tokens delivered when their step ends.
 type engine struct {
-	mu     sync.Mutex // guards sched
+	mu     sync.Mutex // guards sched and busy
 	sched  *scheduler
+	busy   float64 // seconds spent in steps
 	wake   chan struct{}
 	blocks int // cache size in blocks of 16 tokens
 }
@@ -86,6 +87,7 @@ func (e *engine) run(ctx context.Context) {
 		var out []emission
 		if !idle {
 			seconds, out = e.sched.step()
+			e.busy += seconds
 		}
 		e.mu.Unlock()
 		if idle {
@@ -117,12 +119,14 @@ func (e *engine) run(ctx context.Context) {
 type gauges struct {
 	engineStats
 	running, waiting, partial, blocksUsed, blocksTotal int
+
+	busy float64 // seconds spent in steps
 }
 
 func (e *engine) snapshot() gauges {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	g := gauges{engineStats: e.sched.stats, running: len(e.sched.running), waiting: len(e.sched.waiting), blocksTotal: e.blocks}
+	g := gauges{engineStats: e.sched.stats, running: len(e.sched.running), waiting: len(e.sched.waiting), blocksTotal: e.blocks, busy: e.busy}
 	g.decodeSteps = append([]int(nil), g.decodeSteps...)
 	for _, q := range e.sched.running {
 		if q.prefilled < q.prompt {

@@ -37,7 +37,53 @@ type Faults struct {
 	PullFails bool `json:"pull_fails,omitempty"`
 	// DockerDown: the Docker daemon cannot be reached.
 	DockerDown bool `json:"docker_down,omitempty"`
+	// Answers says how the server answers wrongly.
+	Answers AnswerFault `json:"answers,omitempty"`
+	// Acceptance replaces the probability that a draft token is confirmed, for
+	// servers that start from now on; 0 keeps it.
+	Acceptance float64 `json:"acceptance,omitempty"`
+	// SMI says how amd-smi misbehaves, or which of its forms it takes.
+	SMI SMIFault `json:"smi,omitempty"`
+	// Throttled: busy GPUs say that they are held back.
+	Throttled bool `json:"throttled,omitempty"`
+	// ECCError: with its next answer the server's node logs a fatal memory
+	// error, once a server.
+	ECCError bool `json:"ecc_error,omitempty"`
+	// DmesgDenied: the kernel log may not be read; the journal may.
+	DmesgDenied bool `json:"dmesg_denied,omitempty"`
+	// HCAs replaces the network adapters that are listed; one empty name is none.
+	HCAs []string `json:"hcas,omitempty"`
+	// Netdev replaces the name of the network interface.
+	Netdev string `json:"netdev,omitempty"`
+	// EvalFails: lm_eval ends with a traceback.
+	EvalFails bool `json:"eval_fails,omitempty"`
 }
+
+// An AnswerFault is a way a server answers wrongly.
+type AnswerFault string
+
+// The answer faults.
+const (
+	AnswersRight AnswerFault = ""
+	AnswersJSON  AnswerFault = "bad_json" // what should be JSON is cut off
+	AnswersEmpty AnswerFault = "empty"    // no text at all
+	AnswersLoop  AnswerFault = "repeats"  // one word for ever
+	AnswersWrong AnswerFault = "wrong"    // another needle, another sum
+	AnswersDrift AnswerFault = "drift"    // temperature 0 says something new each time
+)
+
+// An SMIFault is a way amd-smi answers.
+type SMIFault string
+
+// The forms of amd-smi.
+const (
+	SMIHealthy      SMIFault = ""          // whole JSON, metrics under gpu_data
+	SMIList         SMIFault = "list"      // a bare list
+	SMINotAvailable SMIFault = "na"        // N/A for everything
+	SMIAbsent       SMIFault = "absent"    // no such program
+	SMITruncated    SMIFault = "truncated" // JSON that ends early
+	SMIFails        SMIFault = "fails"     // exit status 255
+)
 
 // A ClientFault is a way a benchmark client fails.
 type ClientFault string
@@ -66,7 +112,17 @@ func readFaults(nodeDir string) (Faults, error) {
 	return f, nil
 }
 
+// writeFaults also takes amd-smi off the node's PATH when there is to be none,
+// because its absence is found by looking for it.
 func writeFaults(nodeDir string, f Faults) error {
+	link, hidden := filepath.Join(nodeDir, "bin", "amd-smi"), filepath.Join(nodeDir, "amd-smi.absent")
+	from, to := hidden, link
+	if f.SMI == SMIAbsent {
+		from, to = link, hidden
+	}
+	if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return writeJSON(filepath.Join(nodeDir, "faults.json"), f)
 }
 

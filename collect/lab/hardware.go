@@ -1,6 +1,19 @@
 package lab
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
+
+// GPUs and network adapters of a node. On an isolated node they have empty
+// files, there to be found and passed on.
+const (
+	nodeGPUs = 8
+	nodeHCAs = 8
+)
+
+// hcaName is the i-th network adapter of a node.
+func hcaName(i int) string { return fmt.Sprintf("mlx5_%d", i) }
 
 // hardware says how long one engine step takes, in seconds of the simulated
 // machine. The numbers resemble a large mixture-of-experts model on eight

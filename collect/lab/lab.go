@@ -31,6 +31,7 @@ type Options struct {
 	Speed      float64       // how many times faster than the modelled hardware; 0 is 5
 	StartDelay time.Duration // from a server's start to its open port; 0 is 1.5 s
 	Nodes      int           // 0 is 1
+	Isolate    Isolation     // whether nodes get namespaces of their own
 	Faults     Faults        // of every node, to begin with
 	Log        *slog.Logger  // nil: nothing is logged
 }
@@ -47,6 +48,8 @@ type Lab struct {
 	session string
 	opts    Options
 	nodes   []*node
+	fabric  *fabric // of isolated nodes, else nil
+	shared  string  // why the nodes are not isolated, "" if they are
 	lock    *flock.Flock
 	once    sync.Once
 	err     error
@@ -87,6 +90,13 @@ func (o Options) complete() (Options, string, error) {
 	}
 	if o.Nodes == 0 {
 		o.Nodes = 1
+	}
+	switch o.Isolate {
+	case "":
+		o.Isolate = IsolateOff
+	case IsolateOff, IsolateAuto, IsolateOn:
+	default:
+		return o, "", fmt.Errorf("isolation is auto, on or off, not %q", o.Isolate)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -135,30 +145,91 @@ func (l *Lab) start(ctx context.Context, bash string) error {
 			return err
 		}
 	}
-	for i := range l.opts.Nodes {
-		info := nodeInfo{
-			Name: fmt.Sprintf("lab-node-%d", i), IP: fmt.Sprintf("127.0.0.%d", i+1), Session: l.session,
-			Seed: l.opts.Seed + uint64(i), Speed: l.opts.Speed, StartDelay: l.opts.StartDelay.Seconds(),
+	if err := l.writeModels(); err != nil {
+		return err
+	}
+	if err := l.startNodes(ctx, bash, public); err != nil {
+		return err
+	}
+	if err := l.writeKnownHosts(); err != nil {
+		return fmt.Errorf("writing %s: %w", l.KnownHosts(), err)
+	}
+	for path, n := range map[string]int{l.ClusterFile(): len(l.nodes), l.HeadClusterFile(): 1} {
+		if err := l.writeCluster(path, l.nodes[:n]); err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		n, err := newNode(l.NodeDir(i), l.opts.Executable, bash, info, public, l.opts.Faults, l.opts.Log)
+	}
+	return nil
+}
+
+// startNodes brings the machines up, then the SSH servers in front of them.
+func (l *Lab) startNodes(ctx context.Context, bash string, user ssh.PublicKey) error {
+	infos := l.nodeInfos(l.opts.Isolate != IsolateOff)
+	var specs []nodeSpec
+	for i := range infos {
+		if err := layOut(l.NodeDir(i), l.opts.Executable, infos[i], l.opts.Faults); err != nil {
+			return fmt.Errorf("node %d: %w", i, err)
+		}
+		specs = append(specs, nodeSpec{Name: infos[i].Name, IP: infos[i].IP, Dir: l.NodeDir(i), Lab: l.dir, Bash: bash, Executable: l.opts.Executable})
+	}
+	switch l.opts.Isolate {
+	case IsolateOff:
+		l.shared = "not asked for"
+	default:
+		var err error
+		if l.fabric, err = startFabric(ctx, specs); err != nil {
+			if l.opts.Isolate == IsolateOn {
+				return err
+			}
+			l.shared, infos = err.Error(), l.nodeInfos(false)
+		}
+	}
+	for i, info := range infos {
+		listen := fmt.Sprintf("127.0.0.%d", i+1)
+		var m machine = sharedMachine{info.IP}
+		if l.fabric != nil {
+			m = l.fabric.machine(i)
+		}
+		n, err := newNode(l.NodeDir(i), bash, listen, info, user, m, l.opts.Log)
 		if err != nil {
 			return fmt.Errorf("node %d: %w", i, err)
 		}
 		l.nodes = append(l.nodes, n)
 		n.wg.Add(1)
 		go n.serve()
-		if _, err := l.store(i).addImage(DemoImage); err != nil {
-			return fmt.Errorf("node %d: %w", i, err)
+		for _, image := range []string{DemoImage, ShippedImage} {
+			if _, err := l.store(i).addImage(image); err != nil {
+				return fmt.Errorf("node %d: %w", i, err)
+			}
 		}
-	}
-	if err := l.writeKnownHosts(); err != nil {
-		return fmt.Errorf("writing %s: %w", l.KnownHosts(), err)
-	}
-	if err := l.writeCluster(); err != nil {
-		return fmt.Errorf("writing %s: %w", l.ClusterFile(), err)
 	}
 	return nil
 }
+
+func (l *Lab) nodeInfos(isolated bool) []nodeInfo {
+	var infos []nodeInfo
+	var peers []peer
+	for i := range l.opts.Nodes {
+		ip := fmt.Sprintf("127.0.0.%d", i+1)
+		if isolated {
+			ip = isolatedIP(i)
+		}
+		name := fmt.Sprintf("lab-node-%d", i)
+		peers = append(peers, peer{name, ip})
+		infos = append(infos, nodeInfo{
+			Name: name, IP: ip, Session: l.session, Seed: l.opts.Seed + uint64(i), Speed: l.opts.Speed,
+			StartDelay: l.opts.StartDelay.Seconds(), Isolated: isolated, Executable: l.opts.Executable,
+		})
+	}
+	for i := range infos {
+		infos[i].Peers = peers
+	}
+	return infos
+}
+
+// Isolated reports whether the nodes have namespaces of their own, and why not
+// if they have none.
+func (l *Lab) Isolated() (isolated bool, why string) { return l.fabric != nil, l.shared }
 
 // clearLeftovers ends what a lab of the same folder left when its program was
 // killed, and forgets its containers.
@@ -209,13 +280,13 @@ func (l *Lab) writeKnownHosts() error {
 }
 
 // writeCluster writes the nodes in rank order, which a Go map would lose.
-func (l *Lab) writeCluster() error {
+func (l *Lab) writeCluster(path string, members []*node) error {
 	quote := func(s string) string {
 		b, _ := json.Marshal(s) // a string always marshals
 		return string(b)
 	}
 	var nodes []string
-	for _, n := range l.nodes {
+	for _, n := range members {
 		nodes = append(nodes, fmt.Sprintf("    %s: {\"bmc_ip\": \"NA\", \"vpc_ip\": %s}", quote(n.addr()), quote(n.info.IP)))
 	}
 	text := fmt.Sprintf(`{
@@ -236,7 +307,7 @@ func (l *Lab) writeCluster() error {
   }
 }
 `, quote(User), quote(l.KeyFile()), quote(l.nodes[0].addr()), strings.Join(nodes, ",\n"), quote(DemoImage))
-	return renameio.WriteFile(l.ClusterFile(), []byte(text), 0o600)
+	return renameio.WriteFile(path, []byte(text), 0o600)
 }
 
 // Close cuts every connection, ends everything the nodes started, by session
@@ -252,6 +323,9 @@ func (l *Lab) Close() error {
 		}
 		if err := killMarked(ctx, envSession+"="+l.session, time.Second); err != nil {
 			errs = append(errs, fmt.Errorf("the lab's processes: %w", err))
+		}
+		if l.fabric != nil {
+			l.fabric.close()
 		}
 		for _, n := range l.nodes {
 			n.wg.Wait()
@@ -276,6 +350,13 @@ func (l *Lab) Processes() ([]int, error) { return marked(envSession + "=" + l.se
 // ClusterFile is the path of the cluster file.
 func (l *Lab) ClusterFile() string { return filepath.Join(l.dir, "cluster.json") }
 
+// HeadClusterFile is the path of a cluster file with the first node alone, for
+// configs that want one.
+func (l *Lab) HeadClusterFile() string { return filepath.Join(l.dir, "cluster_single.json") }
+
+// Address is where the other nodes reach node i, its vpc_ip.
+func (l *Lab) Address(i int) string { return l.nodes[i].info.IP }
+
 // KnownHosts is the path of the known_hosts file with the nodes' host keys.
 func (l *Lab) KnownHosts() string { return filepath.Join(l.dir, "known_hosts") }
 
@@ -298,36 +379,3 @@ func (l *Lab) Addr(i int) string { return l.nodes[i].addr() }
 
 // Nodes is the number of nodes.
 func (l *Lab) Nodes() int { return len(l.nodes) }
-
-// SetFaults replaces the faults of node i; what starts from now on sees them.
-func (l *Lab) SetFaults(i int, f Faults) error {
-	if err := writeFaults(l.NodeDir(i), f); err != nil {
-		return fmt.Errorf("setting the faults of node %d: %w", i, err)
-	}
-	return nil
-}
-
-// DropConnections cuts every SSH connection of node i. As with OpenSSH the
-// commands they had started go on.
-func (l *Lab) DropConnections(i int) { l.nodes[i].dropConnections() }
-
-// Freeze makes node i mute, or lets it speak again: connections stay open and
-// nothing passes, as in a network that swallows packets.
-func (l *Lab) Freeze(i int, on bool) { l.nodes[i].freeze(on) }
-
-// PlantContainer puts a running container of somebody else on node i, with
-// those labels, and returns its id. It has no process.
-func (l *Lab) PlantContainer(i int, name string, labels map[string]string) (string, error) {
-	im, err := l.store(i).addImage(DemoImage)
-	if err != nil {
-		return "", fmt.Errorf("planting a container: %w", err)
-	}
-	c := newContainer(randomID(), name, im, dockerArgs{opts: map[string][]string{}, rest: []string{DemoImage, "sleep", "infinity"}}, nil)
-	for k, v := range labels {
-		c.Config.Labels[k] = v
-	}
-	if err := l.store(i).save(c); err != nil {
-		return "", fmt.Errorf("planting a container: %w", err)
-	}
-	return c.ID, nil
-}

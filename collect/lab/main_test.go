@@ -3,8 +3,11 @@ package lab
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,4 +144,28 @@ func readAll(t *testing.T, r io.Reader) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// chatText asks node 0's server and returns the answer's text.
+func chatText(t *testing.T, l *Lab, port int, body string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return l.nodes[0].machine.dial(ctx, uint32(port))
+	}, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var v evalReply
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil || len(v.Choices) != 1 {
+		t.Fatalf("status %d: %+v, %v", resp.StatusCode, v, err)
+	}
+	return v.Choices[0].Message.Content
 }

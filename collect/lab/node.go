@@ -18,11 +18,21 @@ import (
 // nodeInfo is node.json, what a shim has to know of its node.
 type nodeInfo struct {
 	Name       string  `json:"name"`
-	IP         string  `json:"ip"` // the loopback address that is this node's "localhost"
+	IP         string  `json:"ip"` // among the nodes; without isolation also the node's "localhost"
 	Session    string  `json:"session"`
 	Seed       uint64  `json:"seed"`
 	Speed      float64 `json:"speed"`
 	StartDelay float64 `json:"start_delay_s"`
+	// Isolated: in namespaces of its own, where localhost is the node.
+	Isolated   bool   `json:"isolated,omitempty"`
+	Executable string `json:"executable"` // the program behind the shims
+	Peers      []peer `json:"peers"`      // all nodes in rank order, this one too
+}
+
+// A peer is a node as the others know it.
+type peer struct {
+	Name string `json:"name"`
+	IP   string `json:"ip"`
 }
 
 func readNodeInfo(dir string) (nodeInfo, error) {
@@ -42,6 +52,7 @@ type node struct {
 	info     nodeInfo
 	dir      string
 	bash     string
+	machine  machine
 	log      *slog.Logger
 	listener net.Listener
 	config   *ssh.ServerConfig
@@ -60,35 +71,56 @@ func (n *node) addr() string { return n.listener.Addr().String() }
 // environ is what a login on the node sees: nothing of the machine's own
 // environment, the shims first on PATH.
 func (n *node) environ() []string {
+	home, temp := filepath.Join(n.dir, "home"), filepath.Join(n.dir, "tmp")
+	if n.info.Isolated {
+		home, temp = isolatedHome, "/tmp"
+	}
 	return []string{
-		"HOME=" + filepath.Join(n.dir, "home"),
-		"TMPDIR=" + filepath.Join(n.dir, "tmp"),
-		"PATH=" + filepath.Join(n.dir, "bin") + ":/usr/local/bin:/usr/bin:/bin",
+		"HOME=" + home, "TMPDIR=" + temp,
+		"PATH=" + filepath.Join(n.dir, "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"SHELL=" + n.bash, "USER=" + User, "LOGNAME=" + User, "LANG=C.UTF-8",
 		envNode + "=" + n.dir, envSession + "=" + n.info.Session,
 	}
 }
 
-// newNode lays out the state folder and starts listening; serve must follow.
-func newNode(dir, executable, bash string, info nodeInfo, user ssh.PublicKey, faults Faults, log *slog.Logger) (*node, error) {
-	n := &node{info: info, dir: dir, bash: bash, log: log, conns: map[*nodeConn]struct{}{}}
+// layOut makes a node's state folder.
+func layOut(dir, executable string, info nodeInfo, faults Faults) error {
 	for _, sub := range []string{"bin", "home", "tmp", "shared", "containers"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("laying out the node: %w", err)
+			return fmt.Errorf("laying out the node: %w", err)
 		}
 	}
 	for _, name := range shimNames {
 		link := filepath.Join(dir, "bin", name)
 		if err := os.Remove(link); err != nil && !os.IsNotExist(err) {
-			return nil, fmt.Errorf("laying out the node: %w", err)
+			return fmt.Errorf("laying out the node: %w", err)
 		}
 		if err := os.Symlink(executable, link); err != nil {
-			return nil, fmt.Errorf("laying out the node: %w", err)
+			return fmt.Errorf("laying out the node: %w", err)
 		}
 	}
 	if err := writeFaults(dir, faults); err != nil {
-		return nil, fmt.Errorf("writing the node's faults: %w", err)
+		return fmt.Errorf("writing the node's faults: %w", err)
 	}
+	if err := os.RemoveAll(kernelLogPath(dir)); err != nil {
+		return fmt.Errorf("laying out the node: %w", err)
+	}
+	if err := appendKernelLog(dir, bootLines...); err != nil {
+		return fmt.Errorf("writing the node's kernel log: %w", err)
+	}
+	hosts := "127.0.0.1 localhost\n::1 localhost\n"
+	for _, p := range info.Peers {
+		hosts += p.IP + " " + p.Name + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "hosts"), []byte(hosts), 0o644); err != nil {
+		return fmt.Errorf("writing the node's hosts: %w", err)
+	}
+	return nil
+}
+
+// newNode starts listening at that loopback address; serve must follow.
+func newNode(dir, bash, listen string, info nodeInfo, user ssh.PublicKey, m machine, log *slog.Logger) (*node, error) {
+	n := &node{info: info, dir: dir, bash: bash, machine: m, log: log, conns: map[*nodeConn]struct{}{}}
 	if err := writeJSON(filepath.Join(dir, "node.json"), info); err != nil {
 		return nil, fmt.Errorf("writing the node's description: %w", err)
 	}
@@ -103,7 +135,7 @@ func newNode(dir, executable, bash string, info nodeInfo, user ssh.PublicKey, fa
 	n.hostKey = signer.PublicKey()
 	n.config = serverConfig(user)
 	n.config.AddHostKey(signer)
-	if n.listener, err = net.Listen("tcp", net.JoinHostPort(info.IP, "0")); err != nil {
+	if n.listener, err = net.Listen("tcp", net.JoinHostPort(listen, "0")); err != nil {
 		return nil, fmt.Errorf("listening for SSH: %w", err)
 	}
 	return n, nil

@@ -56,10 +56,23 @@ func writePython(w *bufio.Writer, v any) error {
 		return writeList(w, v)
 	case []string:
 		return writeList(w, v)
+	case []object:
+		return writeList(w, v)
 	default:
 		return fmt.Errorf("cannot write %T as JSON", v)
 	}
 	return nil // the buffered writer keeps the first error for Flush
+}
+
+// pythonJSON is writePython into a text.
+func pythonJSON(v any) (string, error) {
+	var b strings.Builder
+	w := bufio.NewWriter(&b)
+	if err := writePython(w, v); err != nil {
+		return "", err
+	}
+	err := w.Flush()
+	return b.String(), err
 }
 
 func writeList[T any](w *bufio.Writer, list []T) error {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,6 +23,8 @@ type server struct {
 	created int64
 	faults  func() Faults
 	served  atomic.Int64 // completions answered
+	drifts  atomic.Uint64
+	onFault func(Faults)
 	die     context.CancelCauseFunc
 }
 
@@ -46,6 +49,9 @@ func (s *shim) serve(spec serverSpec) int {
 		return 1
 	}
 	sched := spec.scheduler(s.node)
+	if faults.Acceptance > 0 {
+		sched.accept = faults.Acceptance
+	}
 	logf("Loading tokenizer from %s", spec.model)
 	logf("Initializing engine with model %s (tensor_parallel_size=%d, data_parallel_size=%d) on simulated hardware", spec.model, spec.tp, max(1, spec.dp))
 	if !sleep(ctx, s.startDelay(faults)) {
@@ -60,8 +66,30 @@ func (s *shim) serve(spec serverSpec) int {
 		s.errorf("RuntimeError: Failed to initialize all EngineCores, cleaning up: [0]")
 		return 1
 	}
-	// The real servers listen on 0.0.0.0. A lab node is one loopback address.
-	listener, err := net.Listen("tcp", net.JoinHostPort(s.node.IP, strconv.Itoa(spec.port)))
+	var ranks *membership
+	if spec.ranks.size > 1 {
+		logf("Waiting for %d ranks at %s:%d", spec.ranks.size, spec.ranks.master, spec.ranks.port)
+		if ranks, err = s.join(ctx, spec.ranks); err != nil {
+			s.errorf("[%s] EngineCore_DP%d proc died unexpectedly (exit code 1)\n%v", spec.framework, spec.ranks.rank, err)
+			return 1
+		}
+		defer ranks.leave()
+		logf("All %d ranks are connected", spec.ranks.size)
+		go func() {
+			select {
+			case err := <-ranks.lost:
+				die(err)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	// The real servers listen on 0.0.0.0. A node without isolation is one
+	// loopback address of the machine.
+	address := s.node.IP
+	if s.node.Isolated {
+		address = "0.0.0.0"
+	}
+	listener, err := net.Listen("tcp4", net.JoinHostPort(address, strconv.Itoa(spec.port)))
 	if err != nil {
 		s.errorf("ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', %d): address already in use", spec.port)
 		return 1
@@ -73,6 +101,16 @@ func (s *shim) serve(spec serverSpec) int {
 		}
 		return f
 	}}
+	var logged sync.Once
+	srv.onFault = func(f Faults) {
+		if f.ECCError {
+			logged.Do(func() {
+				if err := appendKernelLog(s.dir, eccLines...); err != nil {
+					s.errorf("%v", err)
+				}
+			})
+		}
+	}
 	httpServer := &http.Server{Handler: srv.handler(), BaseContext: func(net.Listener) context.Context { return ctx }}
 	done := make(chan struct{})
 	go func() {
@@ -82,6 +120,11 @@ func (s *shim) serve(spec serverSpec) int {
 	go func() {
 		<-ctx.Done()
 		httpServer.Close()
+	}()
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		s.reportLoad(srv.engine, spec, ranks, ctx.Done())
 	}()
 	logf("Starting server on 0.0.0.0:%d (loop=uvloop)...", spec.port)
 	if spec.framework != "atom" {
@@ -96,8 +139,9 @@ func (s *shim) serve(spec serverSpec) int {
 	err = httpServer.Serve(listener)
 	die(nil)
 	<-done
-	if errors.Is(context.Cause(ctx), errEngineDied) {
-		s.errorf("[%s] EngineCore_DP0 proc died unexpectedly (exit code -9)", spec.framework)
+	<-reported
+	if cause := context.Cause(ctx); errors.Is(cause, errEngineDied) || errors.Is(cause, errRankLost) {
+		s.errorf("[%s] EngineCore_DP0 proc died unexpectedly (exit code -9): %v", spec.framework, cause)
 		s.errorf("Received unexpected SHUTDOWN signal from DP rank 0")
 		return 1
 	}
@@ -125,9 +169,30 @@ func (s *shim) headless(spec serverSpec) int {
 		s.errorf("RuntimeError: WorkerProc failed to start")
 		return 1
 	}
-	fmt.Fprintf(s.stdout, "%s INFO [%s] worker ready, waiting for rank 0\n", time.Now().Format("2006-01-02 15:04:05"), spec.framework)
-	<-ctx.Done()
-	return 0
+	ranks, err := s.join(ctx, spec.ranks)
+	if err != nil {
+		s.errorf("WorkerProc failed to start: %v", err)
+		return 1
+	}
+	defer ranks.leave()
+	fmt.Fprintf(s.stdout, "%s INFO [%s] rank %d of %d is connected to %s:%d\n", time.Now().Format("2006-01-02 15:04:05"), spec.framework, spec.ranks.rank, spec.ranks.size, spec.ranks.master, spec.ranks.port)
+	report, err := s.newLoadFile()
+	if err != nil {
+		s.errorf("%v", err)
+		return 1
+	}
+	defer report.close()
+	for {
+		select {
+		case l := <-ranks.load:
+			report.write(l)
+		case err := <-ranks.lost:
+			s.errorf("[%s] WorkerProc was terminated: %v", spec.framework, err)
+			return 1
+		case <-ctx.Done():
+			return 0
+		}
+	}
 }
 
 func (s *shim) startDelay(f Faults) time.Duration {
@@ -153,6 +218,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // local rewrites a URL's or an address's host, when it means "this node", to
 // the node's loopback address.
 func (s *shim) local(base string) string {
+	if s.node.Isolated {
+		return base
+	}
 	for _, h := range []string{"localhost", "127.0.0.1", "0.0.0.0"} {
 		for _, scheme := range []string{"http://", ""} {
 			if rest, ok := strings.CutPrefix(base, scheme+h); ok && (rest == "" || rest[0] == ':' || rest[0] == '/') {

@@ -3,6 +3,8 @@ package lab
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strconv"
 	"time"
 )
 
@@ -19,6 +21,7 @@ type serverSpec struct {
 	memory       float64 // share of the GPU's memory
 	drafts       int     // speculative tokens
 	engineFailed string  // message of a configuration the engine refuses
+	ranks        rankSpec
 }
 
 const (
@@ -88,6 +91,20 @@ func (s *shim) atomServer(args []string) int {
 	if a.text("--method") != "" {
 		spec.drafts = a.integer("--num-speculative-tokens")
 	}
+	// Across nodes ATOM's ranks are told their place by the environment, and
+	// each of them serves.
+	size, _ := strconv.Atoi(s.getenv("ATOM_DP_SIZE"))
+	if size > 1 {
+		spec.ranks = rankSpec{size: size, master: s.getenv("ATOM_DP_MASTER_IP")}
+		var err error
+		if spec.ranks.rank, err = strconv.Atoi(s.getenv("ATOM_DP_RANK")); err == nil {
+			spec.ranks.port, err = strconv.Atoi(s.getenv("ATOM_DP_MASTER_PORT"))
+		}
+		if err != nil || spec.ranks.master == "" {
+			s.errorf("ValueError: ATOM_DP_SIZE is %d, but ATOM_DP_RANK, ATOM_DP_MASTER_IP and ATOM_DP_MASTER_PORT do not say where", size)
+			return 1
+		}
+	}
 	return s.serve(spec)
 }
 
@@ -134,7 +151,14 @@ func (s *shim) vllmServer(args []string) int {
 		maxModelLen: a.integer("--max-model-len"), maxSeqs: a.integer("--max-num-seqs"), maxBatched: a.integer("--max-num-batched-tokens"),
 		memory: a.number("--gpu-memory-utilization"),
 	}
-	if a.has("--headless") {
+	if n := a.integer("--nnodes"); n > 1 {
+		spec.ranks = rankSpec{rank: a.integer("--node-rank"), size: n, master: a.text("--master-addr"), port: a.integer("--master-port")}
+	}
+	if a.has("--headless") != (spec.ranks.rank > 0) {
+		s.errorf("ValueError: rank 0 serves and every further rank is --headless; this is rank %d of %d", spec.ranks.rank, max(1, spec.ranks.size))
+		return 1
+	}
+	if spec.ranks.rank > 0 {
 		return s.headless(spec)
 	}
 	return s.serve(spec)
@@ -180,7 +204,19 @@ func (s *shim) sglangServer(args []string) int {
 		maxSeqs: a.integer("--max-running-requests"), maxBatched: a.integer("--chunked-prefill-size"), memory: a.number("--mem-fraction-static"),
 		drafts: a.integer("--speculative-num-steps"),
 	}
-	if a.integer("--node-rank") > 0 {
+	if n := a.integer("--nnodes"); n > 1 {
+		spec.ranks = rankSpec{rank: a.integer("--node-rank"), size: n}
+		host, port, err := net.SplitHostPort(a.text("--dist-init-addr"))
+		if err == nil {
+			spec.ranks.master = host
+			spec.ranks.port, err = strconv.Atoi(port)
+		}
+		if err != nil {
+			s.errorf("ValueError: --nnodes %d needs --dist-init-addr host:port", n)
+			return 1
+		}
+	}
+	if spec.ranks.rank > 0 {
 		return s.headless(spec)
 	}
 	return s.serve(spec)

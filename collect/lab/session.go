@@ -2,10 +2,8 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,7 +85,7 @@ func (n *node) session(ctx context.Context, conn *ssh.ServerConn, open ssh.NewCh
 // as with OpenSSH without a terminal, it outlives a dropped connection: only
 // its pipes break.
 type command struct {
-	proc *os.Process
+	proc process
 	done chan struct{} // closed when the process has ended and its output was sent
 	mine []*os.File    // this end of the pipes
 }
@@ -113,39 +111,39 @@ var signals = map[string]syscall.Signal{
 // signal sends to the process group, as OpenSSH does.
 func (c *command) signal(name string) bool {
 	sig, ok := signals[name]
-	return ok && syscall.Kill(-c.proc.Pid, sig) == nil
+	return ok && c.proc.signal(sig) == nil
 }
 
 func (n *node) start(ch ssh.Channel, args, env []string) (*command, error) {
-	var theirs, mine []*os.File
-	closeAll := func(files []*os.File) {
-		for _, f := range files {
-			f.Close()
+	var theirs [3]*os.File
+	var mine []*os.File
+	closeTheirs := func() {
+		for _, f := range theirs {
+			f.Close() // a nil file only returns an error
 		}
 	}
-	for i := range 3 {
+	for i := range theirs {
 		r, w, err := os.Pipe()
 		if err != nil {
-			closeAll(append(theirs, mine...))
+			closeTheirs()
+			for _, f := range mine {
+				f.Close()
+			}
 			return nil, err
 		}
 		if i == 0 {
-			theirs, mine = append(theirs, r), append(mine, w)
+			theirs[i], mine = r, append(mine, w)
 		} else {
-			theirs, mine = append(theirs, w), append(mine, r)
+			theirs[i], mine = w, append(mine, r)
 		}
 	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env, cmd.Dir = env, lookupEnv(env, "HOME")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err := cmd.Start()
-	closeAll(theirs)
+	proc, err := n.machine.start(args, env, lookupEnv(env, "HOME"), theirs)
+	closeTheirs()
+	c := &command{proc: proc, done: make(chan struct{}), mine: mine}
 	if err != nil {
-		closeAll(mine)
+		c.abandon()
 		return nil, err
 	}
-	c := &command{proc: cmd.Process, done: make(chan struct{}), mine: mine}
 	go func() { // ends with the channel or when the process closes its end
 		io.Copy(mine[0], ch)
 		mine[0].Close()
@@ -155,10 +153,10 @@ func (n *node) start(ch ssh.Channel, args, env []string) (*command, error) {
 	output.Go(func() { copyOut(ch.Stderr(), mine[2]) })
 	go func() {
 		defer close(c.done)
-		err := cmd.Wait()
+		status, err := proc.wait()
 		// The status goes out when the process ends; the channel stays open
 		// until background children have closed the pipes they inherited.
-		sendStatus(ch, err)
+		sendStatus(ch, status, err)
 		output.Wait()
 		mine[0].Close()
 		ch.CloseWrite()
@@ -173,28 +171,25 @@ func copyOut(to io.Writer, from *os.File) {
 	from.Close()
 }
 
-func sendStatus(ch ssh.Channel, err error) {
-	code := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			name := "KILL"
-			for k, v := range signals {
-				if v == ws.Signal() {
-					name = k
-				}
-			}
-			ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
-				Signal   string
-				Core     bool
-				Message  string
-				Language string
-			}{Signal: name, Core: ws.CoreDump()}))
-			return
-		}
-		code = exit.ExitCode()
-	} else if err != nil {
+func sendStatus(ch ssh.Channel, ws syscall.WaitStatus, err error) {
+	code := ws.ExitStatus()
+	switch {
+	case err != nil:
 		code = 255
+	case ws.Signaled():
+		name := "KILL"
+		for k, v := range signals {
+			if v == ws.Signal() {
+				name = k
+			}
+		}
+		ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+			Signal   string
+			Core     bool
+			Message  string
+			Language string
+		}{Signal: name, Core: ws.CoreDump()}))
+		return
 	}
 	ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(code)}))
 }

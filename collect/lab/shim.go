@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +20,7 @@ const (
 )
 
 // shimNames are the programs a node offers that the machine may lack.
-var shimNames = []string{"sudo", "docker", "python", "python3", "vllm"}
+var shimNames = []string{"sudo", "docker", "python", "python3", "vllm", "amd-smi", "ibv_devinfo", "ip", "getent", "dmesg", "journalctl", "lm_eval", "lm-eval", "pip", "pip3", "hf"}
 
 // A shim is one call of a program under a borrowed name.
 type shim struct {
@@ -32,7 +33,7 @@ type shim struct {
 }
 
 // Main runs the program as one of the lab's shims if it was called as one: by a
-// shim's name, on a lab node. It must be called first in main and in TestMain:
+// shim's name, on a lab node, or as one of the lab's helpers. It must be called first in main and in TestMain:
 //
 //	if handled, code := lab.Main(os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr); handled {
 //		os.Exit(code)
@@ -41,6 +42,14 @@ type shim struct {
 // The name alone never counts, so a user's own link called docker is not
 // misread.
 func Main(args, environ []string, stdin, stdout, stderr *os.File) (handled bool, code int) {
+	if len(args) == 1 {
+		switch text := lookupEnv(environ, envHelper); args[0] {
+		case helperFabric, helperNode, helperContainer:
+			if text != "" {
+				return true, runHelper(args[0], text, environ, stderr)
+			}
+		}
+	}
 	if len(args) == 0 || !slices.Contains(shimNames, filepath.Base(args[0])) {
 		return false, 0
 	}
@@ -61,6 +70,24 @@ func Main(args, environ []string, stdin, stdout, stderr *os.File) (handled bool,
 		return true, s.docker()
 	case "vllm":
 		return true, s.vllm(args[1:])
+	case "amd-smi":
+		return true, s.amdSMI()
+	case "ibv_devinfo":
+		return true, s.ibvDevinfo()
+	case "ip":
+		return true, s.ipCommand()
+	case "getent":
+		return true, s.getent()
+	case "dmesg":
+		return true, s.dmesg()
+	case "journalctl":
+		return true, s.journalctl()
+	case "lm_eval", "lm-eval":
+		return true, s.lmEval(args[1:])
+	case "pip", "pip3":
+		return true, s.pip()
+	case "hf":
+		return true, s.hf()
 	default:
 		return true, s.python()
 	}
@@ -77,8 +104,11 @@ func lookupEnv(environ []string, key string) string {
 
 // setEnv returns a copy of environ with key set once.
 func setEnv(environ []string, key, value string) []string {
-	out := slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, key+"=") })
-	return append(out, key+"="+value)
+	return append(withoutEnv(environ, key), key+"="+value)
+}
+
+func withoutEnv(environ []string, key string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, key+"=") })
 }
 
 func (s *shim) getenv(key string) string { return lookupEnv(s.environ, key) }
@@ -175,6 +205,12 @@ func (s *shim) python() int {
 		}
 	}
 	if len(args) == 2 && args[0] == "-c" {
+		if m := evalProbe.FindStringSubmatch(args[1]); m != nil {
+			if m[1] == lmEvalVersion {
+				return 0
+			}
+			return s.traceback(errors.New("AssertionError"))
+		}
 		if out, ok := versionProbe(args[1]); ok {
 			fmt.Fprintln(s.stdout, out)
 			return 0
@@ -211,6 +247,10 @@ func (s *shim) module(name string) (func([]string) int, bool) {
 		return s.sglangServer, true
 	case "sglang.bench_serving":
 		return s.sglangBench, true
+	case "lm_eval":
+		return s.lmEval, true
+	case "pip":
+		return func(args []string) int { s.args = append([]string{"pip"}, args...); return s.pip() }, true
 	}
 	return nil, false
 }
@@ -231,6 +271,9 @@ func (s *shim) vllm(args []string) int {
 }
 
 const labVersion = "0.0.0+lab"
+
+// evalProbe is the question whether lm-eval is there in that version.
+var evalProbe = regexp.MustCompile(`import lm_eval.*version\(['"]lm[-_]eval['"]\) *== *['"]([^'"]*)['"]`)
 
 // versionProbe answers `import X; print(X.__version__)` for the packages an
 // image would hold.

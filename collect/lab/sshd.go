@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -131,8 +130,7 @@ func (n *node) forward(ctx context.Context, ch ssh.NewChannel) {
 		ch.Reject(ssh.Prohibited, "a lab node forwards to its own loopback only")
 		return
 	}
-	var d net.Dialer
-	target, err := d.DialContext(ctx, "tcp", net.JoinHostPort(n.info.IP, strconv.FormatUint(uint64(to.Port), 10)))
+	target, err := n.machine.dial(ctx, to.Port)
 	if err != nil {
 		ch.Reject(ssh.ConnectionFailed, "Connection refused")
 		return

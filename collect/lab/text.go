@@ -2,7 +2,10 @@ package lab
 
 import (
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -17,26 +20,97 @@ find any new work part take get place made live where after back little only rou
 form much great think say help low line before turn cause same mean differ move right boy old too does tell sentence set three want air well also play small
 end put home read hand port large spell add even land here must big high such follow act why ask men change went light kind off need house picture try us`)
 
-// A generated text is what the simulated model says to a prompt: always the
-// same, so that a probe at temperature 0 has a fingerprint.
+// A generated text is what the simulated model says to a prompt: at temperature
+// 0 always the same, so that a probe has a fingerprint.
 type generated struct {
 	seed  uint64
 	fixed []string // tokens of a set reply, nil for words of the vocabulary
+	loop  bool     // the same word for ever
 }
 
-// newGenerated chooses the reply. The two set replies are those a functional
-// check can ask any instruction-tuned model for.
-func newGenerated(prompt string, chat, wantJSON bool) generated {
+// A question is what decides an answer.
+type question struct {
+	prompt     string
+	chat, json bool
+	variant    uint64 // 0 at temperature 0, else what the answer varies by
+	fault      AnswerFault
+}
+
+var (
+	needlePattern = regexp.MustCompile(`NEEDLE-\w+`)
+	sumPattern    = regexp.MustCompile(`What is (\d{1,6}) ([+*-]) (\d{1,6})\?`)
+)
+
+// newGenerated chooses the reply. The set replies are those that checks ask any
+// instruction-tuned model for: a JSON object, a word, a needle, a sum.
+func newGenerated(q question) generated {
 	h := fnv.New64a()
-	h.Write([]byte(prompt))
-	g := generated{seed: h.Sum64()}
-	switch lower := strings.ToLower(prompt); {
-	case wantJSON || chat && strings.Contains(lower, "json object"):
+	h.Write([]byte(q.prompt))
+	g := generated{seed: h.Sum64() + q.variant*0x9e3779b97f4a7c15}
+	wrong := q.fault == AnswersWrong
+	switch lower := strings.ToLower(q.prompt[:min(len(q.prompt), 4096)]); {
+	case q.json || q.chat && strings.Contains(lower, "json object"):
 		g.fixed = strings.SplitAfter(`{"title": "Moby-Dick", "author": "Herman Melville", "year": 1851, "genre": "novel"}`, " ")
-	case chat && strings.Contains(lower, "single word ok"):
+		if q.fault == AnswersJSON {
+			g.fixed = g.fixed[:3]
+		}
+	case q.chat && strings.Contains(lower, "single word ok"):
 		g.fixed = []string{"OK"}
+	case q.chat && strings.Contains(q.prompt, "NEEDLE-"):
+		needle := needlePattern.FindString(q.prompt)
+		if wrong {
+			needle = "NEEDLE-WRONG000"
+		}
+		g.fixed = []string{"The ", "key ", "is ", needle + "."}
+	case strings.Contains(q.prompt, "What is "):
+		g.fixed = sumAnswer(q.prompt, wrong)
+	}
+	switch q.fault {
+	case AnswersEmpty:
+		g.fixed = []string{""}
+	case AnswersLoop:
+		g.fixed, g.loop = nil, true
 	}
 	return g
+}
+
+// sumAnswer works the last sum of a prompt out in the style of GSM8K answers.
+// Like a good model it errs in a few of a hundred, always in the same ones, and
+// now and then leaves the form out.
+func sumAnswer(prompt string, wrong bool) []string {
+	all := sumPattern.FindAllStringSubmatch(prompt, -1)
+	if all == nil {
+		return nil
+	}
+	m := all[len(all)-1]
+	result := sum(m[1], m[2], m[3])
+	h := fnv.New64a()
+	h.Write([]byte(m[0]))
+	luck := h.Sum64() % 1000
+	if wrong || luck < 45 {
+		result++
+	}
+	answer := fmt.Sprintf("%s %s %s = %d. #### %d", m[1], m[2], m[3], result, result)
+	if luck >= 990 {
+		answer = fmt.Sprintf("It is %d", result)
+	}
+	tokens := strings.Fields(answer)
+	for i := range tokens {
+		tokens[i] = " " + tokens[i]
+	}
+	return tokens
+}
+
+func sum(a, op, b string) int {
+	x, _ := strconv.Atoi(a) // the pattern lets digits through only
+	y, _ := strconv.Atoi(b)
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	}
+	return x * y
 }
 
 // naturalLength is where the model would end by itself, in tokens.
@@ -49,6 +123,9 @@ func (g generated) naturalLength() int {
 
 // token is the i-th token, a word with a space before it.
 func (g generated) token(i int) string {
+	if g.loop {
+		return " again"
+	}
 	if i < len(g.fixed) {
 		return g.fixed[i]
 	}

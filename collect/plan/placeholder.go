@@ -42,6 +42,10 @@ func replaceTokens(v *strictjson.Value, value func(tok string) (string, bool), k
 	}
 }
 
+// maxPath bounds a path after its placeholders were resolved (PATH_MAX of
+// Linux): references to references grow as a power of their number.
+const maxPath = 4096
+
 // placeholders resolves a config's texts: {user-id} everywhere, {name} inside
 // paths, {paths.name} everywhere (spec 01 §3, after the profile was chosen so
 // that a profile's own paths work too). threshold_json is a literal name.
@@ -85,6 +89,10 @@ func (d *draft) placeholders(root node, user string) {
 			}
 			return ref.Text, true
 		}, false)
+		if n := len(v.Text); n > maxPath {
+			dc.errorf(at.child(name, v), "", "expands to %d bytes; a path has at most %d", n, maxPath)
+			v.Text = "/" // texts that refer to it stay small
+		}
 		state[name] = 2
 	}
 	for _, m := range paths.Members {

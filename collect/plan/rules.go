@@ -155,6 +155,8 @@ func (d *draft) serverArgs(root node) {
 	}
 	d.parallelFlag(at, args, "params.pipeline_parallel_size", q.PP, []string{"-pp", "--pp", "--pp-size", "--pipeline-parallel-size", "--pipeline_parallel_size"}, root)
 
+	d.ownFlags(at, args, root)
+
 	q.DP = 1
 	if q.Driver == DriverATOM {
 		q.DP = max(q.NNodes, 1) // one replica a node, unless the arguments say otherwise
@@ -166,52 +168,79 @@ func (d *draft) serverArgs(root node) {
 			return // its ranks share the GPUs of TP
 		}
 	}
-	for _, f := range dp {
-		v, ok := flagValue(args, f)
-		if !ok {
-			continue
-		}
-		n, err := strconv.Atoi(v)
+	for _, f := range flagValues(args, dp...) { // the last one counts
+		n, err := strconv.Atoi(f.value)
 		if err != nil || n < 1 {
-			dc.errorf(at, "", "%s needs a whole number of at least 1, found %s", f, quote(v))
+			dc.errorf(at, "", "%s needs a whole number of at least 1, found %s", f.name, quote(f.value))
 			return
 		}
 		q.DP = n
-		return
 	}
 }
 
-// parallelFlag reports an argument that contradicts params. It returns the
-// flag that was found.
-func (d *draft) parallelFlag(at node, args []string, canon string, want int, flags []string, root node) (flag string, same bool) {
-	for _, f := range flags {
-		v, ok := flagValue(args, f)
-		if !ok {
-			continue
-		}
-		if d.dc.good(canon) && v != strconv.Itoa(want) {
-			p := d.dc.at(canon, root)
-			d.dc.errorf(at, "make the two equal", "%s %s contradicts %s = %d", f, printable(v), p.path, want)
-		}
-		return f, v == strconv.Itoa(want)
+// ownFlags reports arguments that the driver writes itself: a second one with
+// another value would win, and a server of another model would answer.
+func (d *draft) ownFlags(at node, args []string, root node) {
+	dc, q := d.dc, &d.Params
+	port := []string{"--port"}
+	if q.Driver == DriverATOM {
+		port = []string{"--server-port", "--server_port"}
 	}
-	return "", false
-}
-
-// flagValue finds --flag value or --flag=value.
-func flagValue(args []string, flag string) (string, bool) {
-	for i, a := range args {
-		if v, ok := strings.CutPrefix(a, flag+"="); ok {
-			return v, true
-		}
-		if a == flag {
-			if i+1 < len(args) {
-				return args[i+1], true
+	for _, own := range []struct {
+		flags      []string
+		path, want string
+	}{
+		{[]string{"--model", "--model-path", "--model_path"}, "model.id", d.Model.ID},
+		{port, "params.port_no", strconv.Itoa(q.Port)},
+	} {
+		for _, f := range flagValues(args, own.flags...) {
+			if dc.good(own.path) && f.value != own.want {
+				dc.errorf(at, "leave it out", "%s %s contradicts %s = %s", f.name, printable(f.value), dc.at(own.path, root).path, own.want)
 			}
-			return "", true
 		}
 	}
-	return "", false
+}
+
+// parallelFlag reports arguments that contradict params, every one of them: the
+// servers take the last, so an earlier right one says nothing. It returns the
+// last flag that was found.
+func (d *draft) parallelFlag(at node, args []string, canon string, want int, flags []string, root node) (flag string, same bool) {
+	for _, f := range flagValues(args, flags...) {
+		flag, same = f.name, f.value == strconv.Itoa(want)
+		if d.dc.good(canon) && !same {
+			p := d.dc.at(canon, root)
+			d.dc.errorf(at, "make the two equal", "%s %s contradicts %s = %d", f.name, printable(f.value), p.path, want)
+		}
+	}
+	return flag, same
+}
+
+type flagArg struct{ name, value string }
+
+// flagValues finds every --flag value and --flag=value, in order.
+func flagValues(args []string, flags ...string) []flagArg {
+	var found []flagArg
+	for i, a := range args {
+		for _, f := range flags {
+			if v, ok := strings.CutPrefix(a, f+"="); ok {
+				found = append(found, flagArg{f, v})
+			} else if a == f && i+1 < len(args) {
+				found = append(found, flagArg{f, args[i+1]})
+			} else if a == f {
+				found = append(found, flagArg{f, ""})
+			}
+		}
+	}
+	return found
+}
+
+// flagValue finds the value a server would take: the last one.
+func flagValue(args []string, flag string) (string, bool) {
+	found := flagValues(args, flag)
+	if len(found) == 0 {
+		return "", false
+	}
+	return found[len(found)-1].value, true
 }
 
 func serveArgList(args []ServeArg) []string {

@@ -1,0 +1,237 @@
+package signoff
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const goodWaivers = `{
+  "format": "cvs-waivers@v1",
+  "_comment": "reviewed on Monday",
+  "waivers": [
+    {"id": "W1", "cell": "*conc64", "metric": "output_throughput", "reason": "driver bug", "owner": "alice", "issue": "https://example.com/1",
+     "expires": "2026-09-30", "condition": {"worst_margin_pct": -10, "driver": "atom"}},
+    {"id": "W2", "task": "gsm8k*", "metric": "exact_match", "reason": "noise", "owner": "bob", "issue": "https://example.com/2", "expires": "2026-09-30"}
+  ]
+}`
+
+func TestParseWaivers(t *testing.T) {
+	t.Parallel()
+	w, err := ParseWaivers("w.json", []byte(goodWaivers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.List) != 2 || w.List[0].LastDay() != "2026-09-30" || w.List[0].Line != 5 || *w.List[0].When.WorstMarginPct != -10 {
+		t.Errorf("got %+v", w.List)
+	}
+}
+
+// TestWaiverProblems wants every mistake of a file at once, each with its line.
+func TestWaiverProblems(t *testing.T) {
+	t.Parallel()
+	const bad = `{
+  "format": "cvs-waivers@v2",
+  "waivers": [
+    {"id": "W1", "cell": "a", "task": "b", "metric": "m", "reason": "r", "owner": "o", "issue": "JIRA-1", "expires": "31.12.2026"},
+    {"id": "W1", "cell": "*", "metric": "*", "reason": "", "owner": "o", "issue": "https://e.com", "expires": "2026-01-01",
+     "condition": {"worst_margin_pct": 5, "colour": "red"}},
+    {"id": "W3", "cell": "a", "metric": 7, "reason": "r", "owner": "o", "issue": "https://e.com", "expires": "2026-01-01", "expires": "2027-01-01"}
+  ],
+  "extra": 1
+}`
+	_, err := ParseWaivers("w.json", []byte(bad))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		`w.json:2:13: /format: this version of cvs reads "cvs-waivers@v1"`, "w.json:4:5: /waivers/0: want either cell or task",
+		`w.json:4:97: /waivers/0/issue: want a link, found "JIRA-1"`, `/waivers/0/expires: want a day as YYYY-MM-DD, found "31.12.2026"`,
+		`w.json:5:12: /waivers/1/id: "W1" stands twice`, "/waivers/1: waives everything", "/waivers/1/reason: is empty",
+		"/waivers/1/condition/worst_margin_pct: a failure's margin is negative", "/waivers/1/condition/colour: unknown key",
+		"/waivers/2/metric: want a text, found a number", "occurs twice", "w.json:9:3: /extra: unknown key",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the message lacks %q:\n%v", want, err)
+		}
+	}
+	for _, broken := range []string{"", "[]", "{", `"x"`, "\xff\xfe{\x00", `{"format":"cvs-waivers@v1"}`, `{"format":"cvs-waivers@v1","waivers":{}}`, `{"format":"cvs-waivers@v1","waivers":[1]}`} {
+		if _, err := ParseWaivers("w.json", []byte(broken)); err == nil {
+			t.Errorf("%q is accepted", broken)
+		}
+	}
+}
+
+func gate(cell, metric, state string, margin float64) Gate {
+	return Gate{RunID: "r", Cell: "ISL=1,CONC=" + cell, CellID: "a-conc" + cell, Tier: "throughput", Metric: metric, State: state, MarginPct: &margin}
+}
+
+func TestApplyWaivers(t *testing.T) {
+	t.Parallel()
+	w, err := ParseWaivers("w.json", []byte(goodWaivers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, late := time.Date(2026, 9, 30, 23, 0, 0, 0, time.UTC), time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	atom := Facts{RunID: "r", Driver: "atom"}
+	task := Gate{RunID: "r", Task: "gsm8k_5shot", Metric: "exact_match", State: "fail"}
+	for name, tc := range map[string]struct {
+		gates                                                  []Gate
+		facts                                                  Facts
+		at                                                     time.Time
+		waived, unwaived, expired, outside, passing, unmatched int
+	}{
+		"waived":       {[]Gate{gate("64", "output_throughput", "fail", -5), task}, atom, now, 2, 0, 0, 0, 0, 0},
+		"expired":      {[]Gate{gate("64", "output_throughput", "fail", -5), task}, atom, late, 0, 2, 2, 0, 0, 0},
+		"too bad":      {[]Gate{gate("64", "output_throughput", "fail", -11), task}, atom, now, 1, 1, 0, 1, 0, 0},
+		"other":        {[]Gate{gate("64", "output_throughput", "fail", -5), task}, Facts{Driver: "vllm"}, now, 1, 1, 0, 1, 0, 0},
+		"invalid":      {[]Gate{{RunID: "r", Cell: "x", CellID: "a-conc64", Metric: "output_throughput", State: "invalid"}, task}, atom, now, 1, 1, 0, 1, 0, 0},
+		"passing":      {[]Gate{gate("64", "output_throughput", "pass", 5), task}, atom, now, 1, 0, 0, 0, 1, 0},
+		"unmatched":    {[]Gate{gate("32", "output_throughput", "fail", -5), task}, atom, now, 1, 1, 0, 0, 0, 1},
+		"other metric": {[]Gate{gate("64", "p99_ttft_ms", "fail", -5), task}, atom, now, 1, 1, 0, 0, 0, 1},
+		"record only":  {[]Gate{gate("64", "output_throughput", "record", -5), task}, atom, now, 1, 0, 0, 0, 0, 1},
+	} {
+		c := w.Apply(tc.gates, tc.facts, tc.at)
+		got := []int{len(c.Waived), len(c.Unwaived), len(c.Expired), len(c.Outside), len(c.Passing), len(c.Unmatched)}
+		want := []int{tc.waived, tc.unwaived, tc.expired, tc.outside, tc.passing, tc.unmatched}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: waived, unwaived, expired, outside, passing, unmatched are %v, want %v: %+v", name, got, want, c)
+		}
+		for _, g := range c.Waived {
+			if !g.Gate.Failed() {
+				t.Errorf("%s: a waived gate is no longer failed: %+v", name, g)
+			}
+		}
+	}
+	var none *Waivers
+	if c := none.Apply([]Gate{task}, atom, now); len(c.Unwaived) != 1 {
+		t.Errorf("without waivers: %+v", c)
+	}
+}
+
+const goodPolicy = `{"format": "cvs-policy@v1", "title": "1.0",
+ "signoff": {"approvals": 2, "roles": ["performance"], "checklist": ["deck read"], "not_launcher": true, "calibrated": ["throughput"]},
+ "release": {"max_age_days": 7, "need_signoff": true, "require": [
+   {"name": "atom", "model": "deepseek*", "driver": "atom", "gpu_arch": "mi325x"},
+   {"name": "vllm", "driver": "vllm_atom", "max_age_days": 30}]}}`
+
+func TestPolicyProblems(t *testing.T) {
+	t.Parallel()
+	if _, err := ParsePolicy("p.json", []byte(goodPolicy)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ParsePolicy("p.json", []byte(`{"format": "cvs-policy@v1",
+ "signoff": {"approvals": 0, "roles": ["a", "a", ""], "calibrated": ["speed"], "four_eyes": true},
+ "release": {"need_signoff": "yes", "require": [{"name": "x"}, {"name": "x", "nnodes": 1.5, "driver": "atom"}]}}`))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		"/signoff/approvals: want a whole number of at least 1", `/signoff/roles/1: "a" stands twice`, "/signoff/roles/2: want a text that is not empty",
+		`no tier is called "speed"`, "/signoff/four_eyes: unknown key", "/release/need_signoff: want true or false",
+		"/release/require/0: any run would do", `/release/require/1/name: "x" stands twice`, "/release/require/1/nnodes: want a whole number",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the message lacks %q:\n%v", want, err)
+		}
+	}
+	if _, err := ParsePolicy("p.json", []byte(`{"format": "cvs-policy@v1", "release": {"require": []}}`)); err == nil {
+		t.Error("a release that needs nothing is accepted")
+	}
+}
+
+func TestReleaseCheck(t *testing.T) {
+	t.Parallel()
+	p, err := ParsePolicy("p.json", []byte(goodPolicy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 9, 20, 0, 0, 0, 0, time.UTC)
+	run := func(id, driver string, age int, change func(*Candidate)) Candidate {
+		c := Candidate{Signoff: Status{State: StateApproved}}
+		c.Facts = Facts{RunID: id, Model: "deepseek-r1", Driver: driver, GPUArch: "mi325x", Started: now.AddDate(0, 0, -age)}
+		c.Seen.Headline = "PASS"
+		c.Gates = []Gate{gate("1", "output_throughput", "pass", 5)}
+		if change != nil {
+			change(&c)
+		}
+		return c
+	}
+	vllm := run("v", "vllm_atom", 20, nil)
+	for name, tc := range map[string]struct {
+		runs    []Candidate
+		verdict string
+		want    string
+	}{
+		"ready":       {[]Candidate{run("a", "atom", 1, nil), vllm}, ReleaseReady, ""},
+		"missing run": {[]Candidate{run("a", "atom", 1, nil)}, ReleaseBlocked, "no run with driver vllm_atom"},
+		"too old":     {[]Candidate{run("a", "atom", 8, nil), vllm}, ReleaseBlocked, "8.0 days old, at most 7"},
+		"no start":    {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Facts.Started = time.Time{} }), vllm}, ReleaseBlocked, "its age is unknown"},
+		"future":      {[]Candidate{run("a", "atom", -2, nil), vllm}, ReleaseBlocked, "in the future"},
+		"simulated":   {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Facts.Simulated = true }), vllm}, ReleaseBlocked, "simulated"},
+		"failed": {[]Candidate{run("a", "atom", 1, func(c *Candidate) {
+			c.Coverage.Unwaived = []Gate{gate("1", "output_throughput", "fail", -5)}
+		}), vllm}, ReleaseBlocked, "fails and is not waived"},
+		"waived":     {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Coverage.Waived = []WaivedGate{{}} }), vllm}, ReleaseBlocked, "the policy accepts none"},
+		"expired":    {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Coverage.Expired = []string{"waiver W expired"} }), vllm}, ReleaseBlocked, "waiver W expired"},
+		"incomplete": {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Missing = []string{"cell x has no result: y"} }), vllm}, ReleaseBlocked, "cell x has no result"},
+		"record":     {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Seen.Headline = "RECORD" }), vllm}, ReleaseBlocked, "gates nothing"},
+		"vacuous": {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Gates[0].Vacuous = "placeholder" }), vllm}, ReleaseBlocked,
+			"tier throughput of a-conc1 is wholly vacuous"},
+		"unsigned":    {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Signoff.State = StateNone }), vllm}, ReleaseBlocked, "sign-off: none recorded"},
+		"stale":       {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Signoff.State = StateStale }), vllm}, ReleaseBlocked, "sign-off: stale"},
+		"conditional": {[]Candidate{run("a", "atom", 1, func(c *Candidate) { c.Signoff.State = StateConditional }), vllm}, ReleaseConditional, ""},
+		"newest counts": {[]Candidate{run("good", "atom", 3, nil), vllm, run("bad", "atom", 1, func(c *Candidate) {
+			c.Coverage.Unwaived = []Gate{gate("1", "output_throughput", "fail", -5)}
+		})}, ReleaseBlocked, "fails and is not waived"},
+	} {
+		v := p.Check(tc.runs, now)
+		var all []string
+		for _, n := range v.Needs {
+			all = append(all, n.Reasons...)
+		}
+		if v.Verdict != tc.verdict || !strings.Contains(strings.Join(all, "\n"), tc.want) {
+			t.Errorf("%s: %s with %q, want %s with %q", name, v.Verdict, all, tc.verdict, tc.want)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"a*c", "abbbc", true}, {"a*c", "abbb", false}, {"*b*", "abc", true}, {"a?c", "abc", true},
+		{"a?c", "ac", false}, {"[a]", "a", false}, {"*a*a*a*b", strings.Repeat("a", 200), false}, {"ISL=1024,*,CONC=64", "ISL=1024,OSL=32,TP=8,PP=1,CONC=64", true},
+	} {
+		if got := Glob(tc.pattern, tc.text); got != tc.want {
+			t.Errorf("Glob(%q, %q) = %v", tc.pattern, tc.text, got)
+		}
+	}
+}
+
+func FuzzParseWaivers(f *testing.F) {
+	f.Add([]byte(goodWaivers))
+	f.Add([]byte(`{"format":"cvs-waivers@v1","waivers":[{"condition":[]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w, err := ParseWaivers("f", data)
+		if err == nil {
+			for _, one := range w.List {
+				if one.ID == "" || one.Expires.IsZero() || (one.Cell == "") == (one.Task == "") {
+					t.Errorf("accepted %+v", one)
+				}
+			}
+		}
+	})
+}
+
+func FuzzParseLine(f *testing.F) {
+	f.Add([]byte(`{"entry":{"format":"cvs-signoff@v1"},"signature":""}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, _, err := parseLine(data); err == nil {
+			t.Errorf("a line without our signature is accepted: %q", data)
+		}
+	})
+}
