@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +19,9 @@ import (
 	// violation, charts that are really drawn.
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // browser opens a headless Chromium that cannot reach any network. Without one
@@ -160,8 +164,9 @@ func TestInBrowser(t *testing.T) {
 	shoot(ctx, t, "light")
 	eval[bool](ctx, t, scrollThrough)
 	pixels := eval[[]int](ctx, t, inked)
-	if len(pixels) != 4 {
-		t.Errorf("%d charts, want 4", len(pixels))
+	// Six against concurrency and one against interactivity, of two shapes.
+	if len(pixels) != 14 {
+		t.Errorf("%d charts, want 14", len(pixels))
 	}
 	for i, n := range pixels {
 		if n < 2000 {
@@ -195,6 +200,9 @@ func TestInBrowser(t *testing.T) {
 		}
 	})
 	t.Run("tools", func(t *testing.T) { testTools(ctx, t) })
+	t.Run("address", func(t *testing.T) { testAddress(ctx, t, page) })
+	t.Run("reachable", func(t *testing.T) { testReachable(ctx, t) })
+	t.Run("paper", func(t *testing.T) { testPaper(ctx, t) })
 	t.Run("narrow", func(t *testing.T) {
 		if err := chromedp.Do(ctx, chromedp.EmulateViewport(390, 1400)); err != nil {
 			t.Fatal(err)
@@ -227,6 +235,7 @@ func TestInBrowser(t *testing.T) {
 		}
 		shoot(ctx, t, "hostile")
 	})
+	t.Run("large", func(t *testing.T) { testLarge(ctx, t, path, page) })
 	messages, requests := seen()
 	if len(messages) > 0 {
 		t.Errorf("console: %q", messages)
@@ -236,6 +245,184 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("the page asked for %s", r)
 		}
 	}
+}
+
+// testAddress shares a view of a table by its address, and leads to a cell.
+func testAddress(ctx context.Context, t *testing.T, page string) {
+	const state = `(() => { const b = document.querySelector("#results .tools"); return [b.querySelector("input[type=search]").value, b.querySelector("select").value,
+		document.querySelectorAll("#results-table tbody tr:not([hidden])").length, document.querySelector("#results-table [aria-sort]")?.getAttribute("aria-sort") || "",
+		document.querySelectorAll("#results-table thead th[hidden]").length].join("|") })()`
+	open := func(hash string) {
+		if err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(page+hash)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open("")
+	eval[bool](ctx, t, `(() => { const b = document.querySelector("#results .tools"), i = b.querySelector("input[type=search]");
+		i.value = "w1"; i.dispatchEvent(new Event("input"));
+		b.querySelector("select").value = "pass"; b.querySelector("select").dispatchEvent(new Event("change"));
+		document.querySelector("#results-table thead th:nth-child(6) button").click();
+		b.querySelector(".columns").open = true; b.querySelector(".columns input").click(); return true })()`)
+	want, hash := eval[string](ctx, t, state), eval[string](ctx, t, `location.hash`)
+	if want != "w1|pass|2|ascending|1" {
+		t.Errorf("the table's state is %s", want)
+	}
+	open(hash)
+	if got := eval[string](ctx, t, state); got != want {
+		t.Errorf("the address %s restores %s, want %s", hash, got, want)
+	}
+	open("#cell-w1-1k-1k-conc16?results-table.q=<img>%00&results-table.o=999&results-table.h=0.99&nothing.q=x")
+	if !eval[bool](ctx, t, `document.getElementById("cell-w1-1k-1k-conc16").open`) {
+		t.Error("a link to a cell with a table's state leaves the cell closed")
+	}
+	open("")
+}
+
+// testReachable checks what a reader without a mouse or without eyes needs. It
+// is a list of our own and no replacement for a full audit: one heading of the
+// first level and none skipped, landmarks, a name for every control, heads and a
+// caption for every table, a language and a title, no id twice, no positive
+// tabindex, and a visible ring on whatever the Tab key reaches.
+func testReachable(ctx context.Context, t *testing.T) {
+	for _, f := range eval[[]string](ctx, t, `(() => {
+		const bad = [], name = n => (n.getAttribute("aria-label") || n.textContent || n.labels?.[0]?.textContent || n.title || "").trim();
+		if (!document.documentElement.lang || !document.title) bad.push("no language or title");
+		if (document.querySelectorAll("h1").length !== 1) bad.push("not one h1");
+		for (const l of ["header", "nav", "main", "footer"]) if (document.querySelectorAll("body > " + l).length !== 1) bad.push("not one " + l);
+		let level = 1;
+		for (const h of document.querySelectorAll("h1,h2,h3,h4,h5,h6")) { const n = +h.tagName[1]; if (n > level + 1) bad.push("heading skips to " + h.outerHTML); level = n; }
+		for (const n of document.querySelectorAll("a[href],button,input,select,summary,[role=region],[role=img]")) if (!name(n)) bad.push("no name: " + n.outerHTML.slice(0, 120));
+		for (const d of document.querySelectorAll("details")) if (d.firstElementChild.tagName !== "SUMMARY") bad.push("details without summary");
+		for (const n of document.querySelectorAll("table")) {
+			if (!n.caption || !n.tHead) bad.push("table without caption or head: " + n.id);
+			for (const th of n.tHead.rows[0].cells) if (th.scope !== "col" || (!th.textContent.trim() && !th.classList.contains("barcell"))) bad.push("head without scope or text in " + n.caption.textContent);
+		}
+		for (const n of document.querySelectorAll("[tabindex]")) if (n.tabIndex > 0) bad.push("tabindex " + n.tabIndex);
+		for (const n of document.querySelectorAll("td .s, summary .s, .verdict .s")) if (!n.textContent.trim()) bad.push("status without a word");
+		return bad;
+	})()`) {
+		t.Error(f)
+	}
+	// The Tab key walks in the order of the page and never gets stuck.
+	eval[bool](ctx, t, `(document.activeElement.blur(), window.scrollTo(0, 0), true)`)
+	var last int
+	seen := map[string]bool{}
+	for i := range 40 {
+		if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Tab)); err != nil {
+			t.Fatal(err)
+		}
+		at := eval[[]any](ctx, t, `(() => { const a = document.activeElement, all = [...document.querySelectorAll("*")], s = getComputedStyle(a); return [all.indexOf(a), s.outlineStyle + " " + s.outlineWidth, a.tagName] })()`)
+		if n := int(at[0].(float64)); n <= last {
+			t.Errorf("Tab %d goes back to %v", i, at)
+		} else {
+			last = n
+		}
+		if s := at[1].(string); strings.HasPrefix(s, "none") || strings.HasSuffix(s, " 0px") {
+			t.Errorf("Tab %d reaches %v without a visible ring", i, at)
+		}
+		seen[at[2].(string)] = true
+	}
+	for _, tag := range []string{"A", "INPUT", "SELECT", "BUTTON"} {
+		if !seen[tag] {
+			t.Errorf("forty times Tab reaches no %s", tag)
+		}
+	}
+}
+
+// testPaper prints the page.
+func testPaper(ctx context.Context, t *testing.T) {
+	res, err := chromedp.Call(ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PreferCSSPageSize: ptr(true), PrintBackground: ptr(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pdf := res.Data
+	if len(pdf) < 50_000 || !bytes.HasPrefix(pdf, []byte("%PDF-")) {
+		t.Errorf("the print is %d bytes", len(pdf))
+	}
+	if dir := os.Getenv("CVS_TEST_SHOTS"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, "print.pdf"), pdf, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// testLarge opens a deck of a thousand cells: it is ready soon, its cells and
+// shapes are filled when they are opened, and numbers are worded as elsewhere.
+func testLarge(ctx context.Context, t *testing.T, path, page string) {
+	ready := func(url string) float64 {
+		if err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(url)); err != nil {
+			t.Fatal(err)
+		}
+		// Two frames after the load event the page has been drawn and takes input.
+		return eval[float64](ctx, t, `new Promise(r => { const go = () => requestAnimationFrame(() => requestAnimationFrame(() => r(performance.now()))); document.readyState === "complete" ? go() : addEventListener("load", go) })`)
+	}
+	blank := ready("data:text/html,<title>blank</title>")
+	d := sized(1000)
+	if err := WriteFile(path, Build(d, testOptions)); err != nil {
+		t.Fatal(err)
+	}
+	took := ready(page) - blank
+	t.Logf("a deck of 1,000 cells is ready %.0f ms after a blank page", took)
+	if took > 5000 {
+		t.Errorf("a deck of 1,000 cells needs %.0f ms", took)
+	}
+	eval[bool](ctx, t, `cvsDeck.ready.then(() => true)`)
+	const id = "cell-w3-conc16"
+	rows := eval[int](ctx, t, `(async () => {
+		const d = document.getElementById("`+id+`"); d.open = true;
+		for (let i = 0; i < 100 && !d.querySelector("table"); i++) await new Promise(requestAnimationFrame);
+		return d.querySelectorAll("tbody tr").length;
+	})()`)
+	shown := map[string]bool{}
+	for _, m := range d.Metrics {
+		shown[m.Metric] = shown[m.Metric] || m.CellKey == d.Cells[28].CellKey
+	}
+	for _, g := range d.Gates {
+		shown[g.Metric] = shown[g.Metric] || g.CellKey == d.Cells[28].CellKey
+	}
+	want := len(shown)
+	if rows != want {
+		t.Errorf("the opened cell shows %d rows, want %d", rows, want)
+	}
+	if got := eval[string](ctx, t, `(() => { const r = [...document.querySelectorAll("#results-table tbody tr")].find(r => r.cells[0].textContent === "w3 · conc 16");
+		return cvsDeck.csv(r.closest("table")).split("\r\n").find(l => l.startsWith('"`+d.Cells[28].CellKey+`"')) || "" })()`); !strings.Contains(got, exact(*metricOf(d, d.Cells[28].CellKey, "output_throughput"))) {
+		t.Errorf("the CSV has %q, not the exact output throughput", got)
+	}
+	eval[bool](ctx, t, `(async () => { const s = document.querySelectorAll("details.shape")[3]; s.open = true; await new Promise(r => setTimeout(r, 50)); return true })()`)
+	eval[bool](ctx, t, scrollThrough)
+	for i, n := range eval[[]int](ctx, t, inked) {
+		if n < 2000 {
+			t.Errorf("chart %d of the large deck has %d drawn pixels", i, n)
+		}
+	}
+	shoot(ctx, t, "large")
+	// The two implementations word numbers alike.
+	for _, name := range []string{"output_throughput", "success_rate", "failed", "decode_latency_ratio", "mtp.accept_length", "unknown"} {
+		known := "null"
+		if def, ok := lookup(name); ok {
+			known = strconv.Itoa(def.Digits)
+		}
+		for _, v := range []float64{0, 1, 0.5, 2.5, 1739.25, 0.99996, 1e-5, 12345.678, 123456789, 3e15, -4.25, 0.000123456, 99.995} {
+			if got, want := eval[string](ctx, t, fmt.Sprintf("cvsDeck.rounded(%s, %v)", known, v)), rounded(name, v); got != want {
+				t.Errorf("%s %v: the script says %q, the program %q", name, v, got, want)
+			}
+			if got, want := eval[string](ctx, t, fmt.Sprintf("cvsDeck.besides(%s, %v, 1739.3)", known, v)), besides(name, v, 1739.3); got != want {
+				t.Errorf("%s %v beside 1739.3: the script says %q, the program %q", name, v, got, want)
+			}
+			if got, want := eval[string](ctx, t, fmt.Sprintf("cvsDeck.percent(%v) + cvsDeck.bound(%v)", v, v)), percent(v)+bound(v); got != want {
+				t.Errorf("%v per cent and as a bound: the script says %q, the program %q", v, got, want)
+			}
+		}
+	}
+}
+
+func metricOf(d *Data, key, name string) *float64 {
+	for _, m := range d.Metrics {
+		if m.CellKey == key && m.Metric == name {
+			return m.Value
+		}
+	}
+	return nil
 }
 
 // testTools sorts, filters and exports.

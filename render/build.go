@@ -31,33 +31,40 @@ func Build(d *Data, o Options) *Deck {
 	deck.Sub = b.sub()
 	deck.Tallies = b.tallies()
 	deck.Facts = []Field{
-		{Label: "Previous run", Value: "not compared"},
-		{Label: "Golden run", Value: "not compared"},
+		b.comparisonFact("Previous run", "previous", b.d.Prev),
+		b.comparisonFact("Golden run", "golden", b.d.Golden),
 		{Label: "Sign-off", Value: "none recorded"},
 	}
 	deck.Families = b.families()
 	deck.Worst = b.worst()
 	deck.Card = b.card()
-	for _, s := range []func() *Section{b.matrix, b.charts, b.results, b.cellCards, b.checks, b.accuracy, b.tasks, b.quality, b.lifecycle, b.artifacts, b.notes} {
+	for _, s := range []func() *Section{b.matrix, b.charts, b.front, b.previous, b.changed, b.golden, b.parity, b.scaling,
+		b.results, b.cellCards, b.checks, b.accuracy, b.tasks, b.quality, b.lifecycle, b.logs, b.artifacts, b.notes} {
 		if sec := s(); sec != nil {
 			sec.Problem = text(d.Problems[sec.ID])
 			deck.Sections = append(deck.Sections, sec)
 		}
 	}
-	deck.Footer = b.footer(o)
+	deck.Footer, deck.Large = b.footer(o), b.large()
+	var err error
+	if deck.data, err = b.data(deck.Sections); err != nil {
+		// The tables stand for themselves.
+		deck.Footer = append(deck.Footer, "The data for charts could not be written: "+text(err.Error()))
+	}
 	return deck
 }
 
 // A builder holds the rows by cell while a deck is built.
 type builder struct {
 	d     *Data
-	gates []warehouse.GateRow // of cells and of checks
-	cells []*cell             // in run order
+	gates []*warehouse.GateRow // of cells and of checks
+	cells []*cell              // in run order
 	by    map[string]*cell
 	ids   map[string]bool
 
 	attempts map[string][]warehouse.AttemptRow
 	labels   map[string]string // of the run
+	names    []string          // of all metrics, in display order
 }
 
 // A cell is one measurement with everything known about it.
@@ -66,11 +73,41 @@ type cell struct {
 	id      string // anchor
 	name    string
 	mark    Mark
-	gates   []warehouse.GateRow
-	tiers   map[string]warehouse.TierRow
-	metrics []warehouse.MetricRow
-	value   map[string]warehouse.MetricRow
-	gate    map[string]warehouse.GateRow // the worst of a metric over hosts
+	gates   []*warehouse.GateRow
+	tiers   []*warehouse.TierRow // one a family: with several hosts the worst
+	metrics []*warehouse.MetricRow
+}
+
+// metric is the first row of that name; an empty one where there is none. A
+// cell has forty of them, for which a search is quicker than a map.
+func (c *cell) metric(name string) *warehouse.MetricRow {
+	for _, m := range c.metrics {
+		if m.Metric == name {
+			return m
+		}
+	}
+	return &warehouse.MetricRow{}
+}
+
+// gate is the worst gate on a metric over all hosts; nil without one.
+func (c *cell) gate(name string) *warehouse.GateRow {
+	var worst *warehouse.GateRow
+	for _, g := range c.gates {
+		if g.Metric == name && (worst == nil || rank(g.State) < rank(worst.State)) {
+			worst = g
+		}
+	}
+	return worst
+}
+
+// tier is the cell's row of that family; nil without one.
+func (c *cell) tier(name string) *warehouse.TierRow {
+	for _, t := range c.tiers {
+		if t.Tier == name {
+			return t
+		}
+	}
+	return nil
 }
 
 func newBuilder(d *Data) *builder {
@@ -79,7 +116,7 @@ func newBuilder(d *Data) *builder {
 		b.attempts[a.CellKey] = append(b.attempts[a.CellKey], a)
 	}
 	for _, row := range d.Cells {
-		c := &cell{CellStatusRow: row, tiers: map[string]warehouse.TierRow{}, value: map[string]warehouse.MetricRow{}, gate: map[string]warehouse.GateRow{}}
+		c := &cell{CellStatusRow: row}
 		c.name = text(row.Combo) + " · conc " + strconv.Itoa(row.Concurrency)
 		if row.Combo == "" {
 			c.name = text(row.CellID)
@@ -99,29 +136,36 @@ func newBuilder(d *Data) *builder {
 			b.by[row.CellKey] = c
 		}
 	}
-	b.gates = append(slices.Clone(d.Gates), checkGates(d.Checks)...)
-	for _, g := range d.Gates {
+	checks := checkGates(d.Checks)
+	b.gates = make([]*warehouse.GateRow, 0, len(d.Gates)+len(checks))
+	for i := range d.Gates {
+		g := &d.Gates[i]
+		b.gates = append(b.gates, g)
 		if c := b.by[g.CellKey]; c != nil {
 			c.gates = append(c.gates, g)
-			if old, dup := c.gate[g.Metric]; !dup || rank(g.State) < rank(old.State) {
-				c.gate[g.Metric] = g
-			}
 		}
 	}
-	for _, t := range d.Tiers {
-		// With several hosts the worst speaks for the cell.
-		if c := b.by[t.CellKey]; c != nil {
-			if old, ok := c.tiers[t.Tier]; !ok || rank(t.State) < rank(old.State) {
-				c.tiers[t.Tier] = t
-			}
+	for i := range checks {
+		b.gates = append(b.gates, &checks[i])
+	}
+	b.names = b.metricNames()
+	for i := range d.Tiers {
+		t := &d.Tiers[i]
+		c := b.by[t.CellKey]
+		if c == nil {
+			continue
+		}
+		same := func(o *warehouse.TierRow) bool { return o.Tier == t.Tier }
+		if j := slices.IndexFunc(c.tiers, same); j < 0 {
+			c.tiers = append(c.tiers, t)
+		} else if rank(t.State) < rank(c.tiers[j].State) {
+			c.tiers[j] = t
 		}
 	}
-	for _, m := range d.Metrics {
+	for i := range d.Metrics {
+		m := &d.Metrics[i]
 		if c := b.by[m.CellKey]; c != nil {
 			c.metrics = append(c.metrics, m)
-			if _, dup := c.value[m.Metric]; !dup {
-				c.value[m.Metric] = m
-			}
 		}
 	}
 	return b
@@ -192,28 +236,44 @@ func (b *builder) families() *Table {
 		return nil
 	}
 	t := &Table{Caption: "Gates by family", Head: []Column{{Text: "Family"}, {Text: "Worst"}}}
+	count := map[string]map[warehouse.State]int{} // family → state → gates
+	have := map[warehouse.State]bool{}
+	for _, g := range b.gates {
+		if count[g.Tier] == nil {
+			count[g.Tier] = map[warehouse.State]int{}
+		}
+		count[g.Tier][g.State]++
+		have[g.State] = true
+	}
 	var shown []warehouse.State
 	for _, s := range []warehouse.State{warehouse.Fail, warehouse.Invalid, warehouse.Error, warehouse.Pass, warehouse.Skipped, warehouse.NA, warehouse.Info, warehouse.Record} {
 		// A state that no gate is in needs no column: the sums still hold.
-		if slices.ContainsFunc(b.gates, func(g warehouse.GateRow) bool { return g.State == s }) {
+		if have[s] {
 			shown = append(shown, s)
+			delete(have, s)
 		}
 	}
+	// What a later version may call a state is counted too.
+	known := len(shown)
+	for s := range have {
+		shown = append(shown, s)
+	}
+	slices.Sort(shown[known:])
 	for _, s := range shown {
 		t.Head = append(t.Head, Column{Text: capital(mark(s).Word), Class: "n"})
 	}
 	t.Head = append(t.Head, Column{Text: "All", Class: "n"})
+	type family struct {
+		rank int
+		row  Row
+	}
+	var ranked []family // the worst first
 	for _, tier := range b.tierNames() {
-		count, n := map[warehouse.State]int{}, 0
-		worst := warehouse.NA
-		for _, g := range b.gates {
-			if g.Tier != tier {
-				continue
-			}
-			count[g.State]++
-			n++
-			if rank(g.State) < rank(worst) {
-				worst = g.State
+		n, worst := 0, warehouse.NA
+		for state, k := range count[tier] {
+			n += k
+			if rank(state) < rank(worst) {
+				worst = state
 			}
 		}
 		if n == 0 {
@@ -223,7 +283,7 @@ func (b *builder) families() *Table {
 		row := Row{Cells: []Cell{{Text: tierLabel(tier)}, {Mark: &m}}}
 		for _, s := range shown {
 			c := Cell{Text: "·", Class: "n dim", Raw: "0", HasRaw: true}
-			if k := count[s]; k > 0 {
+			if k := count[tier][s]; k > 0 {
 				c = Cell{Text: strconv.Itoa(k), Class: "n"}
 				if bad(s) {
 					c.Class = "n bad"
@@ -232,7 +292,11 @@ func (b *builder) families() *Table {
 			row.Cells = append(row.Cells, c)
 		}
 		row.Cells = append(row.Cells, Cell{Text: strconv.Itoa(n), Class: "n"})
-		t.Rows = append(t.Rows, row)
+		ranked = append(ranked, family{rank(worst), row})
+	}
+	slices.SortStableFunc(ranked, func(x, y family) int { return x.rank - y.rank })
+	for _, f := range ranked {
+		t.Rows = append(t.Rows, f.row)
 	}
 	return t
 }

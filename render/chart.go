@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -12,8 +13,8 @@ import (
 	"github.com/go-echarts/go-echarts/v2/opts"
 )
 
-// A Figure is one chart with the table that says the same in words. Its option
-// stays data, so that html/template escapes it.
+// A Figure is one chart with the table that says the same in words. Its points
+// stand in the page's data, so that nothing of them is HTML.
 type Figure struct {
 	ID, Title, Unit string
 	Label           string // of the measured series
@@ -22,17 +23,17 @@ type Figure struct {
 	Alt             string // text alternative
 	Gaps            string // points that have no value, in words
 	Off             string // gates too far away to draw, in words
-	Data            figureData
-	Table           *Table
+	Table           *Table // nil in a large deck: its script makes it
+	data            figureData
 }
 
-// figureData is what the page's script reads.
+// figureData is what the page's script draws.
 type figureData struct {
-	Option any       `json:"option"`
-	Roles  []string  `json:"roles"` // of each series: value, gate, bad
-	Ticks  []float64 `json:"ticks"` // concurrencies to label
-	Label  string    `json:"label"`
-	Unit   string    `json:"unit"`
+	kind   string // "line" or "front"
+	metric string
+	sign   string // of the gate: ≥ or ≤
+	points []point
+	lo, hi float64 // ends of the axis of concurrency
 }
 
 // A point is one concurrency of a series. A nil Value is a gap, a nil Gate no
@@ -42,7 +43,12 @@ type point struct {
 	value   *float64
 	gate    *float64
 	failed  bool   // the gate on this value failed
+	off     bool   // the gate is too far away to draw
 	missing string // why there is no value
+	// Of a point that is not against concurrency:
+	x     float64
+	front bool   // no other point is better in both
+	name  string // of its cell
 }
 
 // A curve is what a [Figure] is made of.
@@ -52,80 +58,34 @@ type curve struct {
 	points                         []point
 }
 
-// figure draws a curve: concurrency on a base-2 scale, values from zero, and no
-// line across a point that has no value.
-func (c curve) figure() *Figure {
+// figure describes a curve: concurrency on a base-2 scale, values from zero, and
+// no line across a point that has no value. With its table only in a deck that
+// is small enough.
+func (c curve) figure(table bool) *Figure {
 	f := &Figure{ID: c.id, Title: c.title, Label: c.label, Unit: c.unit}
-	slices.SortFunc(c.points, func(a, b point) int { return a.conc - b.conc })
-	var values, gates, bad []opts.LineData
-	var gaps, seen, off []string
-	first, last := 0, 0
-	gated, far := false, c.far()
-	f.Table = &Table{Caption: "Data of the chart " + c.title, Head: []Column{
-		{Text: "Concurrency", Class: "n"}, {Text: c.label, Unit: c.unit, Class: "n"}, {Text: "Gate", Unit: c.unit, Class: "n"}}}
-	for _, p := range c.points {
-		x := float64(p.conc)
-		if first == 0 {
-			first = p.conc
-		}
-		last = p.conc
-		f.Data.Ticks = append(f.Data.Ticks, x)
-		values = append(values, at(x, p.value))
-		shownGate := p.gate
-		if shownGate != nil && *shownGate > far {
-			shownGate = nil
+	slices.SortStableFunc(c.points, func(a, b point) int { return a.conc - b.conc })
+	f.data = figureData{kind: "line", metric: c.metric, sign: c.sign, points: c.points,
+		lo: octave(c.points[0].conc, math.Floor), hi: octave(c.points[len(c.points)-1].conc, math.Ceil)}
+	far := c.far()
+	var gaps, off []string
+	for i := range c.points {
+		p := &c.points[i]
+		if p.gate != nil && *p.gate > far {
+			p.off = true
 			off = append(off, fmt.Sprintf("%s at %d", bound(*p.gate), p.conc))
 		}
-		gates = append(gates, at(x, shownGate))
-		row := Row{Cells: []Cell{{Text: grouped(x, 0), Class: "n"}, {Text: "—", Class: "n dim", Title: p.missing}, {Text: "—", Class: "n dim"}}}
-		if p.value != nil {
-			row.Cells[1] = Cell{Text: rounded(c.metric, *p.value), Class: "n", Title: exact(*p.value)}
-			seen = append(seen, fmt.Sprintf("%s at %d", rounded(c.metric, *p.value), p.conc))
-			if p.failed {
-				bad = append(bad, at(x, p.value))
-				row.Cells[1].Class = "n bad"
-			}
-		} else {
+		switch {
+		case p.value == nil:
 			gaps = append(gaps, fmt.Sprintf("%d (%s)", p.conc, p.missing))
+		case p.failed:
+			f.Bad = true
 		}
-		gated = gated || shownGate != nil
-		if p.gate != nil {
-			row.Cells[2] = Cell{Text: c.sign + " " + bound(*p.gate), Class: "n", Title: exact(*p.gate)}
+		if p.gate != nil && !p.off {
+			f.Gate = "Gate (minimum)"
+			if c.sign == "≤" {
+				f.Gate = "Gate (maximum)"
+			}
 		}
-		f.Table.Rows = append(f.Table.Rows, row)
-	}
-	line := charts.NewLine()
-	line.SetGlobalOptions(
-		charts.WithInitializationOpts(opts.Initialization{ChartID: c.id}),
-		charts.WithAnimation(false),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(false)}),
-		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "axis"}),
-		charts.WithGridOpts(opts.Grid{Left: "4", Right: "14", Top: "18", Bottom: "24", ContainLabel: opts.Bool(true)}),
-		charts.WithXAxisOpts(opts.XAxis{Type: "log", Name: "Concurrency (log₂)", NameLocation: "middle", NameGap: 26,
-			Min: octave(first, math.Floor), Max: octave(last, math.Ceil)}),
-		charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, Name: ""}),
-	)
-	shown := charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "circle", SymbolSize: 7, ConnectNulls: opts.Bool(false)})
-	line.AddSeries(c.label, values, shown)
-	f.Data.Roles = []string{"value"}
-	if gated {
-		line.AddSeries("Gate", gates, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "rect", SymbolSize: []int{16, 2}, ConnectNulls: opts.Bool(false)}))
-		f.Data.Roles = append(f.Data.Roles, "gate")
-		f.Gate = "Gate (minimum)"
-		if c.sign == "≤" {
-			f.Gate = "Gate (maximum)"
-		}
-	}
-	if len(bad) > 0 {
-		line.AddSeries("Fails its gate", bad, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "diamond", SymbolSize: 13}))
-		f.Data.Roles = append(f.Data.Roles, "bad")
-		f.Bad = true
-	}
-	line.Validate()
-	f.Data.Option, f.Data.Label, f.Data.Unit = line.JSON(), c.label, c.unit
-	f.Alt = fmt.Sprintf("%s against concurrency: %s.", c.title, strings.Join(seen, ", "))
-	if len(seen) == 0 {
-		f.Alt = c.title + " against concurrency: no values."
 	}
 	if len(off) > 0 {
 		f.Off = "Gate far above the values, not drawn: " + strings.Join(off, ", ") + "."
@@ -133,7 +93,162 @@ func (c curve) figure() *Figure {
 	if len(gaps) > 0 {
 		f.Gaps = "No value at concurrency " + strings.Join(gaps, ", ") + "."
 	}
+	if table {
+		f.Table, f.Alt = c.table(), c.alt()
+	}
 	return f
+}
+
+// table is the curve in words.
+func (c curve) table() *Table {
+	t := &Table{Caption: "Data of the chart " + c.title, Head: []Column{
+		{Text: "Concurrency", Class: "n"}, {Text: c.label, Unit: c.unit, Class: "n"}, {Text: "Gate", Unit: c.unit, Class: "n"}}}
+	for _, p := range c.points {
+		row := Row{Cells: []Cell{{Text: grouped(float64(p.conc), 0), Class: "n"}, {Text: "—", Class: "n dim", Title: p.missing}, {Text: "—", Class: "n dim"}}}
+		if p.value != nil {
+			row.Cells[1] = Cell{Text: rounded(c.metric, *p.value), Class: "n", Title: exact(*p.value)}
+			if p.failed {
+				row.Cells[1].Class = "n bad"
+			}
+		}
+		if p.gate != nil {
+			row.Cells[2] = Cell{Text: c.sign + " " + bound(*p.gate), Class: "n", Title: exact(*p.gate)}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// alt is the curve in one sentence.
+func (c curve) alt() string {
+	var seen []string
+	for _, p := range c.points {
+		if p.value != nil {
+			seen = append(seen, fmt.Sprintf("%s at %d", rounded(c.metric, *p.value), p.conc))
+		}
+	}
+	if len(seen) == 0 {
+		return c.title + " against concurrency: no values."
+	}
+	return fmt.Sprintf("%s against concurrency: %s.", c.title, strings.Join(seen, ", "))
+}
+
+// options are ECharts' option objects of the kinds of figure, without points.
+func options() map[string]any {
+	hidden := []charts.GlobalOpts{
+		charts.WithAnimation(false),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(false)}),
+		charts.WithGridOpts(opts.Grid{Left: "4", Right: "14", Top: "18", Bottom: "24", ContainLabel: opts.Bool(true)}),
+	}
+	line := charts.NewLine()
+	line.SetGlobalOptions(append(hidden,
+		charts.WithInitializationOpts(opts.Initialization{ChartID: "line"}),
+		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "axis"}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "log", Name: "Concurrency (log₂)", NameLocation: "middle", NameGap: 26}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, Name: ""}))...)
+	line.AddSeries("value", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "circle", SymbolSize: 7, ConnectNulls: opts.Bool(false)}))
+	line.AddSeries("gate", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "rect", SymbolSize: []int{16, 2}, ConnectNulls: opts.Bool(false)}))
+	line.AddSeries("bad", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "diamond", SymbolSize: 13}))
+	line.Validate()
+	front := charts.NewLine()
+	front.SetGlobalOptions(append(hidden,
+		charts.WithInitializationOpts(opts.Initialization{ChartID: "front"}),
+		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "item"}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Name: "Interactivity, tok/s per user (1000 / mean TPOT)", NameLocation: "middle", NameGap: 26}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, Name: ""}))...)
+	front.AddSeries("front", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "circle", SymbolSize: 8, Step: "end"}))
+	front.AddSeries("value", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "emptyCircle", SymbolSize: 7}))
+	front.AddSeries("bad", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "diamond", SymbolSize: 13}))
+	front.Validate()
+	return map[string]any{"line": line.JSON(), "front": front.JSON()}
+}
+
+// chartData appends the points of every figure of the deck.
+func chartData(d *blob, sections []*Section) error {
+	o, err := json.Marshal(options())
+	if err != nil {
+		return fmt.Errorf("describing the charts: %w", err)
+	}
+	d.raw(`"options":`)
+	d.b = append(d.b, o...)
+	d.raw(`,"shapes":[`)
+	n := 0
+	for _, s := range sections {
+		for _, sh := range s.Shapes {
+			d.comma(n)
+			n++
+			d.raw("\n{\"title\":")
+			d.text(sh.Title)
+			d.raw(`,"figures":[`)
+			for i, f := range sh.Figures {
+				d.comma(i)
+				d.figure(f)
+			}
+			d.raw("]}")
+		}
+	}
+	d.raw("]")
+	return nil
+}
+
+func (d *blob) figure(f *Figure) {
+	for i, part := range []struct{ key, value string }{
+		{"id", f.ID}, {"kind", f.data.kind}, {"title", f.Title}, {"label", f.Label}, {"unit", f.Unit}, {"metric", f.data.metric},
+		{"sign", f.data.sign}, {"gate", f.Gate}, {"gaps", f.Gaps}, {"off", f.Off},
+	} {
+		if part.value == "" {
+			continue
+		}
+		if i == 0 {
+			d.raw("{")
+		} else {
+			d.raw(",")
+		}
+		d.raw(`"` + part.key + `":`)
+		d.text(part.value)
+	}
+	if def, ok := lookup(f.data.metric); ok {
+		d.raw(`,"digits":`)
+		d.int(def.Digits)
+	}
+	if f.data.kind == "line" {
+		d.raw(`,"x":[`)
+		d.float(f.data.lo)
+		d.raw(",")
+		d.float(f.data.hi)
+		d.raw("]")
+	}
+	d.raw(`,"points":[`)
+	for i, p := range f.data.points {
+		d.comma(i)
+		d.raw("[")
+		if f.data.kind == "front" {
+			d.float(p.x)
+		} else {
+			d.int(p.conc)
+		}
+		d.raw(",")
+		d.number(p.value)
+		d.raw(",")
+		d.number(p.gate)
+		switch {
+		case p.failed:
+			d.raw(`,"bad"`)
+		case p.off:
+			d.raw(`,"off"`)
+		default:
+			d.raw(`,""`)
+		}
+		if p.value == nil || p.name != "" {
+			d.raw(",")
+			d.text(p.missing + p.name)
+		}
+		if p.front {
+			d.raw(",1")
+		}
+		d.raw("]")
+	}
+	d.raw("]}")
 }
 
 // far is the height above which a gate is named instead of drawn: a placeholder
@@ -149,14 +264,6 @@ func (c curve) far() float64 {
 		return math.Inf(1)
 	}
 	return 4 * top
-}
-
-// at is a point of ECharts; a nil or non-finite y is a gap.
-func at(x float64, y *float64) opts.LineData {
-	if y == nil || math.IsNaN(*y) || math.IsInf(*y, 0) {
-		return opts.LineData{Value: []any{x, nil}}
-	}
-	return opts.LineData{Value: []any{x, *y}}
 }
 
 // octave widens a bound of the axis to a power of two, and a little more where

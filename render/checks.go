@@ -34,7 +34,8 @@ func (b *builder) checks() *Section {
 		Intro: "Gates on what is not a sweep cell. They count for the verdict like any other."}
 	t := &Table{ID: "checks-table", Caption: "Gates of accuracy and other checks", Tall: true, Tools: true,
 		Head: append(gateHead(), Column{Text: "Task"}, Column{Text: "Threshold"}, Column{Text: "Reason"})}
-	for _, g := range rows {
+	for i := range rows {
+		g := &rows[i]
 		t.Rows = append(t.Rows, Row{Mark: gateMark(g), Cells: append(gateCells(g), Cell{Text: text(g.CellID)}, thresholdCell(g, false), Cell{Text: text(g.Reason), Class: "w"})})
 	}
 	s.Tables = []*Table{t}
@@ -50,19 +51,40 @@ func (b *builder) accuracy() *Section {
 		Intro: "Everything lm-eval reported, as it reported it: nothing is scaled between fractions and per cent."}
 	t := &Table{ID: "accuracy-table", Caption: "Accuracy", Tall: true, Tools: true, Head: []Column{{Text: "Task"}, {Text: "Metric"}, {Text: "Value", Class: "n"}, {Text: "Standard error", Class: "n"}, {Text: "File"}}}
 	for _, a := range b.d.Accuracy {
-		v := metricValue(warehouse.MetricRow{Value: a.Value, Text: a.Text}, false)
-		stderr := metricValue(warehouse.MetricRow{Value: a.StdErr}, false)
+		v := metricValue(&warehouse.MetricRow{Value: a.Value, Text: a.Text}, false)
+		stderr := metricValue(&warehouse.MetricRow{Value: a.StdErr}, false)
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(a.TaskID)}, {Text: text(a.Metric), Class: "id"}, v, stderr, {Text: text(a.Path), Class: "id"}}})
 	}
 	if t.Rows != nil {
 		s.Tables = []*Table{t}
 	}
+	if prev := b.accuracyPrev(); prev != nil {
+		s.Tables = append(s.Tables, prev)
+	}
 	return s
+}
+
+// accuracyPrev is the accuracy against the previous run; nil without any.
+func (b *builder) accuracyPrev() *Table {
+	if len(b.d.AccuracyPrev) == 0 {
+		return nil
+	}
+	t := &Table{ID: "accuracy-prev-table", Title: "Against the previous run", Caption: "Accuracy against the previous run", Tall: true, Tools: true,
+		Head: []Column{{Text: "State"}, {Text: "Task"}, {Text: "Metric"}, {Text: "Before", Class: "n"}, {Text: "Now", Class: "n"}, {Text: "Change", Class: "n"}, {Text: "Noise", Title: "1.645 standard errors of the difference", Class: "n"}, {Text: "Reason"}}}
+	value := func(v *float64) Cell { return metricValue(&warehouse.MetricRow{Value: v}, false) }
+	for _, r := range b.d.AccuracyPrev {
+		m := Mark{Class: "info", Word: strings.ReplaceAll(text(r.State), "_", " ")}
+		if r.Regression {
+			m = Mark{Class: "warn", Word: "worse"}
+		}
+		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: text(r.TaskID)}, {Text: text(r.Metric), Class: "id"}, value(r.Previous), value(r.Value), value(r.Delta), value(r.Noise), {Text: text(r.Reason), Class: "w"}}})
+	}
+	return t
 }
 
 // tasks lists what was planned beside the cells and left no result.
 func (b *builder) tasks() *Section {
-	t := &Table{Caption: "Tasks without a result", Head: []Column{{Text: "Status"}, {Text: "Kind"}, {Text: "Task"}, {Text: "Reason"}}}
+	t := &Table{ID: "tasks-table", Caption: "Tasks without a result", Tools: true, Head: []Column{{Text: "Status"}, {Text: "Kind"}, {Text: "Task"}, {Text: "Reason"}}}
 	seen := map[string]bool{}
 	for _, k := range b.d.Checks {
 		notRun := k.Metric == "" && k.State == warehouse.Skipped

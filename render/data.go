@@ -54,6 +54,14 @@ type Data struct {
 	Inputs    []warehouse.InputRow
 	Notes     string            // reviewers' words
 	Digests   map[string]string // host → image digest
+	Prev      []ComparedRow     // against the previous run
+	Golden    []ComparedRow     // against the pinned run
+	Parity    []ComparedRow     // against another framework
+	Changed   []warehouse.ChangedRow
+	Scaling   []warehouse.ScalingRow
+
+	AccuracyPrev []warehouse.AccuracyPrevRow
+	Logs         []LogTail
 	// Problems are the questions that were not answered, by the id of the
 	// section that shows the answer.
 	Problems map[string]string
@@ -109,6 +117,9 @@ func Query(ctx context.Context, src Source, runID string) (*Data, error) {
 		if d.Digests, err = s.ImageDigests(ctx, runID); err != nil {
 			return nil, fmt.Errorf("run %s: %w", runID, err)
 		}
+	}
+	if err := d.queryMore(ctx, src, runID, may); err != nil {
+		return nil, fmt.Errorf("run %s: %w", runID, err)
 	}
 	return d, nil
 }

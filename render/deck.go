@@ -25,6 +25,8 @@ type Deck struct {
 	Card        []Field // who, what, where
 	Sections    []*Section
 	Footer      []string
+	Large       bool        // far sections are laid out when they come near
+	data        template.JS // of the charts and of a large deck's cells
 }
 
 // A Mark is how something went: a CSS class from a closed set and the word that
@@ -68,6 +70,7 @@ type Field struct {
 	Label, Value string
 	Note         string // second line
 	Title        string
+	Href         string // id on this page
 	Mono         bool
 }
 
@@ -81,16 +84,26 @@ type Section struct {
 	Problem   string
 	Empty     string
 	Shapes    []Shape
+	Timeline  *Timeline
 	Tables    []*Table
 	Cells     []*CellCard
-	Text      string   // preformatted words of people
-	Notes     []string // what the reader should know before trusting the numbers
-	Queries   []string // SQL that answers the same question
+	Lazy      bool    // the cells' gates and metrics are in the page's data
+	Logs      []Field // ends of logs
+	Links     []Link
+	Text      string        // preformatted words of people
+	Words     template.HTML // the same, where they are Markdown
+	Notes     []string      // what the reader should know before trusting the numbers
+	Queries   []string      // SQL that answers the same question
 }
+
+// A Link leads to another page of ours.
+type Link struct{ Text, Page string }
 
 // A Shape groups the charts of one input and output length.
 type Shape struct {
 	Title   string
+	Lazy    bool // drawn from the page's data when opened
+	Open    bool // of a lazy one
 	Figures []*Figure
 }
 
@@ -99,7 +112,9 @@ type CellCard struct {
 	ID, Name, Key string
 	Mark          Mark
 	Headline      string
+	Gates         string // all of them in one line
 	Open          bool
+	Lazy          bool // its gates and metrics are in the page's data
 	Reasons       []string
 	Tables        []*Table
 	Commands      []Field
@@ -124,6 +139,7 @@ type Column struct {
 	// Metric is where the page's data holds the exact values of the column: the
 	// number of a metric, or "key" for the cell's key.
 	Metric string
+	Filter bool // script adds a choice of the column's values
 }
 
 // A Row is one line of a [Table].
@@ -140,9 +156,11 @@ type Cell struct {
 	Small  string
 	Title  string
 	Class  string
-	Href   string
+	Href   string // id on this page
+	Page   string // another page of ours, relative; its parts are safe names
 	Mark   *Mark
 	Bar    *Bar
+	Spark  *Spark
 	Raw    string
 	HasRaw bool
 	Sort   string // number to sort by where Raw is not one
@@ -168,4 +186,5 @@ type page struct {
 	Policy       string
 	Style        template.CSS
 	Charts, Boot template.JS
+	Data         template.JS // JSON, escaped by its own writer
 }

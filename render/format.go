@@ -159,19 +159,21 @@ func besides(name string, v, limit float64) string {
 
 // percent shows a signed per cent figure with three significant digits.
 func percent(v float64) string {
-	a := math.Abs(v)
-	digits := 1
-	switch {
-	case a >= 100:
-		digits = 0
-	case a < 1 && a > 0:
-		digits = min(1-int(math.Floor(math.Log10(a))), 6)
-	}
-	s := grouped(v, digits) + " %"
+	s := grouped(v, percentDigits(v)) + " %"
 	if v > 0 {
 		s = "+" + s
 	}
 	return s
+}
+
+func percentDigits(v float64) int {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return 0
+	case a < 1 && a > 0:
+		return min(1-int(math.Floor(math.Log10(a))), 6)
+	}
+	return 1
 }
 
 // wanted words a spec: "≥ 2,500 tok/s".
@@ -213,17 +215,6 @@ func instant(t time.Time) string {
 		return "—"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
-// bytesText words a size.
-func bytesText(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
 // plural is "1 cell" or "3 cells".

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cvs/collect/metric"
 	"cvs/warehouse"
@@ -16,7 +17,7 @@ const marginScale = 50
 
 // gateCells are the fields of one gate that every gate table shows: status,
 // metric, measured, wanted, margin, drawing.
-func gateCells(g warehouse.GateRow) []Cell {
+func gateCells(g *warehouse.GateRow) []Cell {
 	m := gateMark(g)
 	got, want := gateNumbers(g)
 	margin := Cell{Text: "—", Class: "n dim", HasRaw: true}
@@ -33,7 +34,7 @@ func gateCells(g warehouse.GateRow) []Cell {
 
 // gateMark says how a gate went; a violated bound of a run that enforces none is
 // not a failure, and not hidden either.
-func gateMark(g warehouse.GateRow) Mark {
+func gateMark(g *warehouse.GateRow) Mark {
 	m := mark(g.State)
 	if g.State == warehouse.Record && g.WouldFail {
 		m = Mark{Class: "warn", Word: "would fail"}
@@ -49,7 +50,7 @@ func gateHead() []Column {
 
 // gateNumbers shows what was measured and what was wanted, with enough digits
 // to see the difference.
-func gateNumbers(g warehouse.GateRow) (got, want Cell) {
+func gateNumbers(g *warehouse.GateRow) (got, want Cell) {
 	unit := text(g.Unit)
 	limit, value := "?", ""
 	if g.Wanted != nil {
@@ -123,8 +124,8 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // severity orders gates worst first: what could not be compared, then by
 // margin.
-func severity(x, y warehouse.GateRow) int {
-	class := func(g warehouse.GateRow) int {
+func severity(x, y *warehouse.GateRow) int {
+	class := func(g *warehouse.GateRow) int {
 		switch g.State {
 		case warehouse.Invalid, warehouse.Fail:
 			return 0
@@ -135,7 +136,7 @@ func severity(x, y warehouse.GateRow) int {
 		}
 		return 3
 	}
-	margin := func(g warehouse.GateRow) float64 {
+	margin := func(g *warehouse.GateRow) float64 {
 		if g.MarginPct == nil || !finite(*g.MarginPct) {
 			return math.Inf(-1)
 		}
@@ -150,7 +151,7 @@ func (b *builder) worst() *Table {
 		return nil
 	}
 	const most = 5
-	var rows []warehouse.GateRow
+	var rows []*warehouse.GateRow
 	failed := 0
 	for _, g := range b.gates {
 		switch g.State {
@@ -164,9 +165,15 @@ func (b *builder) worst() *Table {
 		default:
 			continue
 		}
-		rows = append(rows, g)
+		// Only the first few are kept: sorting a hundred thousand gates for five
+		// of them would take longer than the rest of the deck.
+		at, _ := slices.BinarySearchFunc(rows, g, func(x, y *warehouse.GateRow) int {
+			return cmp.Or(severity(x, y), -1) // after its equals
+		})
+		if rows = slices.Insert(rows, at, g); len(rows) > most {
+			rows = rows[:most]
+		}
 	}
-	slices.SortStableFunc(rows, severity)
 	t := &Table{Caption: "Tightest gates", Empty: "No gate was evaluated."}
 	if failed > 0 {
 		t.Caption = "Worst gates"
@@ -175,15 +182,14 @@ func (b *builder) worst() *Table {
 		t.Caption += fmt.Sprintf(" (%d of %d that failed)", most, failed)
 	}
 	if failed > 0 {
-		rows = rows[:failed] // severity put them first
+		rows = rows[:min(failed, len(rows))] // severity put them first
 	}
-	rows = rows[:min(len(rows), most)]
 	t.Head = append(gateHead(), Column{Text: "Cell"})
 	for _, g := range rows {
 		cells := gateCells(g)
 		where := Cell{Text: text(g.CellID)}
 		if c := b.by[g.CellKey]; c != nil {
-			where = cellLink(c)
+			where = b.cellLink(c)
 		}
 		t.Rows = append(t.Rows, Row{Mark: mark(g.State), Cells: append(cells, where)})
 	}
@@ -212,8 +218,7 @@ func (b *builder) matrix() *Section {
 		t.Head = append(t.Head, Column{Text: tierLabel(name)})
 	}
 	for _, c := range cells {
-		m := c.mark
-		row := Row{Mark: m, Cells: []Cell{cellLink(c), {Mark: &m}}}
+		row := Row{Mark: c.mark, Cells: []Cell{b.cellLink(c), b.state(c)}}
 		if c.State == warehouse.Error {
 			row.Cells[1].Small = text(c.Reason)
 		}
@@ -230,14 +235,14 @@ func (b *builder) matrix() *Section {
 // it, or it says something other than n/a.
 func (b *builder) inAnyCell(tier string) bool {
 	return slices.ContainsFunc(b.cells, func(c *cell) bool {
-		t, ok := c.tiers[tier]
-		return ok && (t.Specs > 0 || t.State != warehouse.NA)
+		t := c.tier(tier)
+		return t != nil && (t.Specs > 0 || t.State != warehouse.NA)
 	})
 }
 
 func tierCell(c *cell, name string) Cell {
-	row, ok := c.tiers[name]
-	if !ok {
+	row := c.tier(name)
+	if row == nil {
 		return Cell{Text: "—", Class: "dim", Title: "no gate of this family in this cell"}
 	}
 	m := mark(row.State)
@@ -262,28 +267,63 @@ func (b *builder) cellCards() *Section {
 	s := &Section{ID: "cells", Title: "Cells and all gates", Queries: b.sql(
 		"SELECT * FROM gates WHERE run_id = %s", "SELECT * FROM metrics WHERE run_id = %s"),
 		Intro: "Every gate with its margin and the line that set it, then every other number of the result. A positive margin is on the good side of the gate."}
+	if b.large() {
+		s.Intro += " Gates that failed stand here as tables; the rest of a cell is shown from the page's data when it is opened."
+	}
 	opened := false
 	for _, c := range b.worstFirst() {
 		card := &CellCard{ID: c.id, Name: c.name, Key: text(c.CellKey), Mark: c.mark}
 		if !c.Planned {
 			card.Reasons = append(card.Reasons, "Nothing was planned: this cell was made from a loose result.")
 		}
-		card.Headline = headline(c)
+		card.Headline, card.Gates = headline(c), gateSummary(c)
 		if c.Reason != "" {
 			card.Reasons = append(card.Reasons, text(c.Reason))
 		}
-		if !opened && (c.State == warehouse.Fail || c.State == warehouse.Error) {
+		attention := c.State != warehouse.Pass && c.State != warehouse.Record
+		if !opened && attention {
 			card.Open, opened = true, true
 		}
-		card.Tables = []*Table{slim(cellGates(c)), slim(cellMetrics(c))}
-		card.Commands = commands(b.attempts[c.CellKey])
+		switch {
+		case !b.large():
+			card.Tables = []*Table{slim(cellGates(c, false)), slim(cellMetrics(c))}
+			card.Commands = commands(b.attempts[c.CellKey])
+		case attention:
+			card.Lazy = true
+			if t := slim(cellGates(c, true)); t.Rows != nil {
+				card.Tables = []*Table{t}
+			}
+		default:
+			card.Lazy, card.Key = true, ""
+		}
 		s.Cells = append(s.Cells, card)
 	}
 	if s.Cells == nil {
 		s.Empty = "No cell was planned and no result was found."
 	}
-	s.Count = strconv.Itoa(len(s.Cells))
+	s.Count, s.Lazy = strconv.Itoa(len(s.Cells)), b.large()
 	return s
+}
+
+// gateSummary is a cell's gates in one line: how many, and the tightest.
+func gateSummary(c *cell) string {
+	var out string
+	switch judged := c.Pass + c.Fail + c.Invalid; {
+	case judged > 0 && judged == c.Pass:
+		out = plural(c.Pass, "gate") + " pass"
+	case judged > 0:
+		out = fmt.Sprintf("%d of %s fail", c.Fail+c.Invalid, plural(judged, "gate"))
+	case c.WouldFail > 0:
+		out = plural(c.WouldFail, "gate") + " would fail"
+	}
+	if c.WorstMarginPct != nil && finite(*c.WorstMarginPct) && c.WorstMetric != "" {
+		word := "tightest"
+		if *c.WorstMarginPct < 0 {
+			word = "worst"
+		}
+		out += fmt.Sprintf(", %s %s %s", word, percent(*c.WorstMarginPct), labelOf(c.WorstMetric))
+	}
+	return strings.TrimPrefix(out, ", ")
 }
 
 // slim takes off what only sorting, filters and exports need. There are forty
@@ -308,18 +348,23 @@ func slim(t *Table) *Table {
 }
 
 func headline(c *cell) string {
-	m, ok := c.value[metric.Headline]
-	if !ok || m.Value == nil {
+	m := c.metric(metric.Headline)
+	if m.Value == nil {
 		return ""
 	}
 	return rounded(metric.Headline, *m.Value) + pad(unitOf(metric.Headline))
 }
 
-func cellGates(c *cell) *Table {
+// cellGates are the gates of a cell, the violated ones first; only those with
+// failed.
+func cellGates(c *cell, failed bool) *Table {
 	t := &Table{Title: "Gates", Caption: "Gates of " + c.name, Empty: "No gate applies to this cell."}
 	rows := slices.Clone(c.gates)
-	slices.SortStableFunc(rows, func(x, y warehouse.GateRow) int {
-		order := func(g warehouse.GateRow) int {
+	if failed {
+		rows = slices.DeleteFunc(rows, func(g *warehouse.GateRow) bool { return !bad(g.State) && !g.WouldFail })
+	}
+	slices.SortStableFunc(rows, func(x, y *warehouse.GateRow) int {
+		order := func(g *warehouse.GateRow) int {
 			if bad(g.State) || g.WouldFail {
 				return 0
 			}
@@ -363,7 +408,7 @@ func cellGates(c *cell) *Table {
 }
 
 // thresholdCell is where a gate was written; short leaves out the file.
-func thresholdCell(g warehouse.GateRow, short bool) Cell {
+func thresholdCell(g *warehouse.GateRow, short bool) Cell {
 	if g.File == "" {
 		return Cell{Text: "—", Class: "dim"}
 	}
@@ -382,27 +427,17 @@ func cellMetrics(c *cell) *Table {
 	t := &Table{Title: "Other metrics", Caption: "Metrics without a gate of " + c.name, Empty: "The result holds no further metric.",
 		Head: []Column{{Text: "Metric"}, {Text: "Value", Class: "n"}, {Text: "Origin"}}}
 	for _, m := range c.metrics {
-		if _, gated := c.gate[m.Metric]; gated {
+		if c.gate(m.Metric) != nil {
 			continue
 		}
-		origin := orDash(text(m.Key))
-		if m.Derived {
-			origin = "derived"
-		}
-		if m.Note != "" {
-			origin += ": " + text(m.Note)
-		}
-		if m.Repeats > 1 {
-			origin += fmt.Sprintf(" (median of %d)", m.Repeats)
-		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{metricCell(m.Metric), metricValue(m, true), {Text: origin, Class: "w dim"}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{metricCell(m.Metric), metricValue(m, true), {Text: text(origin(m)), Class: "w dim"}}})
 	}
 	return t
 }
 
 // metricValue shows a measured value. What the client did not report is a dash,
 // what it reported and is no number stays as it was written; zero is a value.
-func metricValue(m warehouse.MetricRow, unit bool) Cell {
+func metricValue(m *warehouse.MetricRow, unit bool) Cell {
 	if m.Value == nil || !finite(*m.Value) {
 		if m.Text != "" {
 			return Cell{Text: text(m.Text), Class: "n bad", Title: "not usable as a number"}

@@ -18,6 +18,84 @@ func tableHTML(t *Table) template.HTML {
 	return template.HTML(p.b)
 }
 
+// cardsHTML prints the cells' cards, for the same reason.
+func cardsHTML(cards []*CellCard) template.HTML {
+	p := printer{b: make([]byte, 0, 256*len(cards))}
+	for _, c := range cards {
+		p.card(c)
+	}
+	return template.HTML(p.b)
+}
+
+func (p *printer) card(c *CellCard) {
+	p.raw(`<details`)
+	if !c.Lazy { // what the style sheet says of the others by their parent
+		p.attr("class", "panel cell")
+	}
+	p.attr("id", c.ID)
+	if c.Open {
+		p.raw(" open")
+	}
+	p.raw("><summary>")
+	if c.Lazy && c.Mark.Class == "pass" {
+		p.raw("<b>")
+		p.text(c.Mark.Word)
+		p.raw("</b>")
+	} else {
+		p.mark(&Mark{Class: c.Mark.Class, Word: c.Mark.Word})
+	}
+	p.raw("<strong>")
+	p.text(c.Name)
+	p.raw("</strong>")
+	if c.Key != "" {
+		p.raw("<span class=mono>")
+		p.text(c.Key)
+		p.raw("</span>")
+	}
+	if c.Gates != "" {
+		p.raw("<small>")
+		p.text(c.Gates)
+		p.raw("</small>")
+	}
+	if c.Headline != "" {
+		p.raw("<i>")
+		p.text(c.Headline)
+		p.raw("</i>")
+	}
+	p.raw("</summary>")
+	if len(c.Reasons)+len(c.Tables)+len(c.Commands) > 0 {
+		p.raw("<div class=body>")
+		for _, r := range c.Reasons {
+			p.raw("<p>")
+			p.text(r)
+			p.raw("</p>")
+		}
+		for _, t := range c.Tables {
+			if t.Title != "" {
+				p.raw("<h3>")
+				p.text(t.Title)
+				p.raw("</h3>")
+			}
+			if len(t.Rows) > 0 {
+				p.table(t)
+			} else {
+				p.raw("<p>")
+				p.text(t.Empty)
+				p.raw("</p>")
+			}
+		}
+		for _, f := range c.Commands {
+			p.raw("<p>")
+			p.text(f.Label)
+			p.raw("</p><pre>")
+			p.text(f.Value)
+			p.raw("</pre>")
+		}
+		p.raw("</div>")
+	}
+	p.raw("</details>\n")
+}
+
 // A printer writes HTML.
 type printer struct{ b []byte }
 
@@ -87,6 +165,9 @@ func (p *printer) table(t *Table) {
 		p.attr("class", h.Class)
 		p.attr("title", h.Title)
 		p.attr("data-m", h.Metric)
+		if h.Filter {
+			p.raw(" data-f")
+		}
 		p.raw(">")
 		p.text(h.Text)
 		if h.Unit != "" {
@@ -118,7 +199,7 @@ var numberClass = [...]string{"", "n1", "n2", "n3", "n4"}
 // shorter than in each field.
 func numbersFrom(t *Table) int {
 	first := slices.IndexFunc(t.Head, func(h Column) bool { return h.Class == "n" })
-	if first < 1 {
+	if first < 1 || len(t.Head)-first < 4 {
 		return len(numberClass)
 	}
 	return first
@@ -130,8 +211,8 @@ func (p *printer) row(r *Row, numbers int) {
 	if r.Mark.Class != "pass" {
 		p.attr("class", r.Mark.Class)
 	}
-	// A row that passed says so by its first status; the filter reads it there.
-	if r.Mark.Class != "pass" || r.Mark.Word != "pass" {
+	// A row that went well says so by its first status; the filter reads it there.
+	if r.Mark.Class != "pass" {
 		p.attr("data-state", r.Mark.Word)
 	}
 	p.raw(">")
@@ -161,9 +242,7 @@ func (p *printer) cell(c *Cell, number bool) {
 	p.attr("class", class)
 	p.attr("title", c.Title)
 	if c.HasRaw {
-		p.raw(` data-v="`)
-		p.text(c.Raw)
-		p.raw(`"`)
+		p.always("data-v", c.Raw)
 	}
 	p.attr("data-sort", c.Sort)
 	p.raw(">")
@@ -176,9 +255,22 @@ func (p *printer) cell(c *Cell, number bool) {
 	if c.Bar != nil {
 		p.bar(c.Bar)
 	}
-	if c.Href != "" {
+	if s := c.Spark; s != nil {
+		p.raw(`<svg class=spark viewBox="0 0 100 24" preserveAspectRatio=none role=img`)
+		p.attr("aria-label", s.Label)
+		p.raw("><path class=line")
+		p.attr("d", s.Line)
+		p.raw("></path><path class=dot")
+		p.attr("d", s.Dot)
+		p.raw("></path></svg>")
+	}
+	if c.Href != "" || c.Page != "" {
+		to := c.Page
+		if c.Href != "" {
+			to = "#" + c.Href
+		}
 		p.raw("<a")
-		p.attr("href", "#"+c.Href)
+		p.attr("href", to)
 		p.raw(">")
 		p.text(c.Text)
 		p.raw("</a>")

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,46 +23,41 @@ func (b *builder) sql(formats ...string) []string {
 	return out
 }
 
-// charts draws two charts per shape.
+// chartMetrics are drawn against concurrency, in pairs.
+var chartMetrics = []string{metric.Headline, "mean_ttft_ms", "mean_tpot_ms", "mean_itl_ms", "mean_e2el_ms", "p99_ttft_ms"}
+
+// charts draws the chartMetrics of each shape.
 func (b *builder) charts() *Section {
 	s := &Section{ID: "charts", Title: "Against concurrency", Queries: b.sql(
-		"SELECT cell_key, metric, value FROM metrics WHERE run_id = %s AND metric IN ('output_throughput', 'mean_ttft_ms')"),
+		"SELECT cell_key, metric, value FROM metrics WHERE run_id = %s AND metric IN ('" + strings.Join(chartMetrics, "', '") + "')"),
 		Intro: "Values start at zero; concurrency is on a base-2 scale. A point without a value is a gap and is named below its chart."}
-	type shape struct{ isl, osl int }
-	var order []shape
-	groups := map[shape][]*cell{}
-	for _, c := range b.cells {
-		k := shape{c.ISL, c.OSL}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], c)
-	}
-	if len(order) == 0 {
-		s.Empty = "No cell was planned and no result was found."
-		return s
-	}
-	for _, k := range order {
-		title := fmt.Sprintf("%s input, %s output tokens", grouped(float64(k.isl), 0), grouped(float64(k.osl), 0))
-		if k.isl == 0 || k.osl == 0 {
-			title = "Input and output length not stated"
-		}
-		sh := Shape{Title: title}
-		for _, name := range []string{metric.Headline, "mean_ttft_ms"} {
-			cv := curve{id: anchor("chart", fmt.Sprintf("%s-%d-%d", name, k.isl, k.osl), b.ids),
+	for i, g := range b.shapes() {
+		sh := Shape{Title: g.title, Lazy: b.large(), Open: i == 0}
+		for _, name := range chartMetrics {
+			cv := curve{id: anchor("chart", fmt.Sprintf("%s-%d-%d", name, g.isl, g.osl), b.ids),
 				metric: name, label: labelOf(name), title: labelOf(name), unit: unitOf(name)}
-			for _, c := range groups[k] {
+			seen := false
+			for _, c := range g.cells {
 				p, sign := chartPoint(c, name)
 				cv.points = append(cv.points, p)
+				seen = seen || p.value != nil
 				if sign != "" {
 					cv.sign = sign
 				}
 			}
-			f := cv.figure()
-			f.Alt = title + ", " + f.Alt
+			if !seen && name != metric.Headline {
+				continue // nothing to draw, and the headline's gaps say why
+			}
+			f := cv.figure(!b.large())
+			f.Alt = g.title + ", " + f.Alt
 			sh.Figures = append(sh.Figures, f)
 		}
 		s.Shapes = append(s.Shapes, sh)
+	}
+	if s.Shapes == nil {
+		s.Empty = "No cell was planned and no result was found."
+	} else if b.large() {
+		s.Intro += " The charts of a shape are drawn when it is opened; without script their numbers are in Results."
 	}
 	return s
 }
@@ -71,7 +67,7 @@ func (b *builder) charts() *Section {
 func chartPoint(c *cell, name string) (point, string) {
 	p := point{conc: c.Concurrency}
 	sign := ""
-	if g, ok := c.gate[name]; ok {
+	if g := c.gate(name); g != nil {
 		p.failed = g.State == warehouse.Fail
 		if g.Wanted != nil && finite(*g.Wanted) {
 			switch g.Kind {
@@ -82,14 +78,13 @@ func chartPoint(c *cell, name string) (point, string) {
 			}
 		}
 	}
-	m, ok := c.value[name]
-	done, counted := c.value["completed"]
+	m, done := c.metric(name), c.metric("completed")
 	switch {
 	case c.State == warehouse.Error:
 		p.missing = "no result"
-	case counted && done.Value != nil && *done.Value == 0:
+	case done.Value != nil && *done.Value == 0:
 		p.missing = "no request completed"
-	case !ok || m.Value == nil && m.Text == "":
+	case m.Value == nil && m.Text == "":
 		p.missing = "not reported"
 	case m.Value == nil:
 		p.missing = text(m.Text)
@@ -123,39 +118,85 @@ func (b *builder) results() *Section {
 	var cols []string
 	for _, col := range resultColumns {
 		// Scaling exists on several nodes only; an empty column says nothing.
-		if col.name == metric.ScalingEfficiency && !slices.ContainsFunc(cells, func(c *cell) bool { return c.value[col.name].Value != nil }) {
+		if col.name == metric.ScalingEfficiency && !slices.ContainsFunc(cells, func(c *cell) bool { return c.metric(col.name).Value != nil }) {
 			continue
 		}
 		cols = append(cols, col.name)
-		t.Head = append(t.Head, Column{Text: col.head, Unit: unitOf(col.name), Title: col.name, Class: "n"})
+		t.Head = append(t.Head, Column{Text: col.head, Unit: unitOf(col.name), Title: col.name, Class: "n", Metric: b.dataColumn(col.name)})
 	}
-	t.Head = append(t.Head, Column{Text: "Host"})
+	hosts := b.hosts(cells)
+	if len(hosts) == 1 {
+		s.Intro += " All of them were measured on " + hosts[0] + "."
+	} else {
+		t.Head = append(t.Head, Column{Text: "Host"})
+	}
+	if b.large() {
+		t.Head[0].Metric = "key"
+	}
 	for _, c := range cells {
-		m := c.mark
-		row := Row{Mark: m, Cells: []Cell{cellLink(c), {Mark: &m},
-			whole(c.ISL), whole(c.OSL), whole(c.Concurrency)}}
+		row := Row{Mark: c.mark, Cells: make([]Cell, 0, len(t.Head))}
+		row.Cells = append(row.Cells, b.cellLink(c), b.state(c), whole(c.ISL), whole(c.OSL), whole(c.Concurrency))
 		for _, name := range cols {
-			v := metricValue(c.value[name], false)
-			if v.Text == "—" && c.value[name].Metric == "" {
+			m := c.metric(name)
+			v := metricValue(m, false)
+			if v.Text == "—" && m.Metric == "" {
 				v.Title = "not in the result"
 				if c.State == warehouse.Error {
 					v.Title = "no result"
 				}
 			}
-			if bad(c.gate[name].State) {
+			if g := c.gate(name); g != nil && bad(g.State) {
 				v.Class = "n bad"
+			}
+			if b.large() && v.HasRaw {
+				// The exact value stands in the page's data.
+				v.HasRaw = false
+				if m.Value != nil {
+					v.Title = ""
+				}
 			}
 			row.Cells = append(row.Cells, v)
 		}
-		row.Cells = append(row.Cells, Cell{Text: orDash(c.hosts()), Class: "host"})
+		if len(hosts) != 1 {
+			row.Cells = append(row.Cells, Cell{Text: orDash(c.hosts()), Class: "host"})
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	s.Tables = []*Table{t}
 	return s
 }
 
-// cellLink leads to the card of a cell; exports get its key.
-func cellLink(c *cell) Cell {
+// hosts are the nodes of all cells.
+func (b *builder) hosts(cells []*cell) []string {
+	var out []string
+	for _, c := range cells {
+		if h := c.hosts(); h != "" && !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// dataColumn is where the page's data of a large deck holds a metric.
+func (b *builder) dataColumn(name string) string {
+	if i := slices.Index(b.names, name); i >= 0 && b.large() {
+		return strconv.Itoa(i)
+	}
+	return ""
+}
+
+// state is the verdict on a cell; its reason stands in the cell's card.
+func (b *builder) state(c *cell) Cell {
+	m := c.mark
+	return Cell{Mark: &m}
+}
+
+// cellLink leads to the card of a cell; exports get its key. In a large deck
+// both are in the page's data.
+func (b *builder) cellLink(c *cell) Cell {
+	if b.large() {
+		return Cell{Text: c.name, Href: c.id}
+	}
 	return Cell{Text: c.name, Class: "nm", Href: c.id, Title: text(c.CellKey), Raw: text(c.CellKey), HasRaw: true}
 }
 
@@ -164,7 +205,7 @@ func whole(n int) Cell {
 	if n == 0 {
 		return Cell{Text: "—", Class: "n dim", Title: "not stated", HasRaw: true}
 	}
-	return Cell{Text: grouped(float64(n), 0), Class: "n", Raw: strconv.Itoa(n), HasRaw: true}
+	return Cell{Text: grouped(float64(n), 0), Class: "n"}
 }
 
 func (b *builder) quality() *Section {
@@ -190,7 +231,7 @@ func (b *builder) quality() *Section {
 		}
 		where := Cell{Text: orDash(strings.TrimSpace(text(q.CellKey) + " " + text(q.TaskID))), Class: "id"}
 		if c := b.by[q.CellKey]; c != nil {
-			where = cellLink(c)
+			where = b.cellLink(c)
 		}
 		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: strings.ReplaceAll(text(q.Code), "_", " ")}, where, {Text: text(q.Message), Class: "w", Small: place(q)}}})
 	}
@@ -225,34 +266,33 @@ func (b *builder) lifecycle() *Section {
 	wall := last.Sub(first)
 	s.Intro = fmt.Sprintf("%s from the first stage to the last recorded moment.", span(wall))
 	s.Count = strconv.Itoa(len(stages))
-	t := &Table{ID: "stages", Caption: "Stages", Tall: true, Tools: len(stages) > 12, Head: []Column{{Text: "Status"}, {Text: "Stage"}, {Text: "Where"},
-		{Text: "Start", Class: "n", Title: "after the first stage began"}, {Text: "Took", Class: "n"}, {Text: "Timeline", Class: "wide"}}}
+	t := &Table{ID: "stages", Caption: "Stages", Tall: true, Tools: true, Head: []Column{{Text: "Status"}, {Text: "Stage"}, {Text: "Where"},
+		{Text: "Start", Class: "n", Title: "after the first stage began"}, {Text: "Took", Class: "n"}}}
 	why := slices.ContainsFunc(stages, func(st warehouse.StageRow) bool { return st.Reason != "" })
 	if why {
 		t.Head = append(t.Head, Column{Text: "Reason"})
 	}
+	hosts := map[string]bool{}
+	for _, st := range stages {
+		hosts[st.Host] = true
+	}
+	s.Timeline = timeline(stages, first, last)
 	for _, st := range stages {
 		m := stageMark(st.Status)
-		where := strings.Trim(text(st.Host)+" · "+text(st.CellID), " ·")
+		where := text(st.CellID)
+		if len(hosts) > 1 || where == "" {
+			where = strings.Trim(text(st.Host)+" · "+where, " ·")
+		}
 		start := st.StartedAt.Sub(first)
+		from := b.number(start.Seconds(), span(start))
 		took := Cell{Text: "not ended", Class: "n", HasRaw: true}
-		end := last
 		if st.EndedAt != nil {
-			end = *st.EndedAt
-			took = Cell{Text: span(end.Sub(*st.StartedAt)), Class: "n", Raw: exact(end.Sub(*st.StartedAt).Seconds()), HasRaw: true, Title: exact(end.Sub(*st.StartedAt).Seconds()) + " s"}
+			took = b.number(st.EndedAt.Sub(*st.StartedAt).Seconds(), span(st.EndedAt.Sub(*st.StartedAt)))
 		}
-		bar := &Bar{}
-		if wall > 0 {
-			from := 100 * start.Seconds() / wall.Seconds()
-			width := max(100*end.Sub(*st.StartedAt).Seconds()/wall.Seconds(), 0.3)
-			class := "run-f"
-			if m.Class != "pass" {
-				class = fill(m.Class)
-			}
-			bar.Parts = []BarPart{{Class: class, X: coord(min(from, 99.7)), W: coord(width)}}
+		if !b.large() {
+			from.Title = instant(*st.StartedAt)
 		}
-		row := Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: text(st.Stage)}, {Text: orDash(where)},
-			{Text: span(start), Class: "n", Raw: exact(start.Seconds()), HasRaw: true, Title: instant(*st.StartedAt)}, took, {Bar: bar, Class: "wide"}}}
+		row := Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: text(st.Stage)}, {Text: orDash(where)}, from, took}}
 		if why {
 			row.Cells = append(row.Cells, Cell{Text: text(st.Reason), Class: "w"})
 		}
@@ -294,28 +334,55 @@ func (b *builder) artifacts() *Section {
 		return s
 	}
 	s.Count = strconv.Itoa(len(b.d.Artifacts) + len(b.d.Inputs))
-	t := &Table{ID: "artifact-table", Caption: "Artefacts", Tall: true, Tools: true, Head: []Column{{Text: "File"}, {Text: "Kind"}, {Text: "Cell"}, {Text: "Size", Class: "n"}, {Text: "SHA-256"}}}
+	type file struct {
+		path, kind, sum string
+		cell            Cell
+		bytes           int64
+	}
+	var files []file
+	kinds := map[string]bool{}
 	for _, a := range b.d.Artifacts {
-		where := Cell{Text: orDash(strings.TrimSpace(text(a.CellKey) + " " + text(a.TaskID))), Class: "id"}
+		where := Cell{Text: orDash(strings.TrimSpace(text(a.CellKey) + " " + text(a.TaskID)))}
 		if c := b.by[a.CellKey]; c != nil {
-			where = cellLink(c)
+			if where = b.cellLink(c); b.large() {
+				where.Href = "" // its path leads there too
+			}
 		}
-		kind := strings.Trim(text(a.Role)+" · "+text(a.Format), " ·")
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(a.Path), Class: "id"}, {Text: orDash(kind)}, where,
-			{Text: bytesText(a.Bytes), Class: "n", Raw: strconv.FormatInt(a.Bytes, 10), HasRaw: true}, {Text: text(a.SHA256), Class: "id"}}})
+		kind := orDash(strings.Trim(text(a.Role)+" · "+text(a.Format), " ·"))
+		kinds[kind] = true
+		files = append(files, file{a.Path, kind, a.SHA256, where, a.Bytes})
 	}
 	for _, in := range b.d.Inputs {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(in.Path), Class: "id"}, {Text: "input · " + text(in.Kind)}, {Text: "—", Class: "id"},
-			{Text: bytesText(in.Bytes), Class: "n", Raw: strconv.FormatInt(in.Bytes, 10), HasRaw: true}, {Text: text(in.SHA256), Class: "id"}}})
+		kind := "input · " + text(in.Kind)
+		kinds[kind] = true
+		files = append(files, file{in.Path, kind, in.SHA256, Cell{Text: "—"}, in.Bytes})
 	}
-	s.Tables = []*Table{t}
+	slices.SortStableFunc(files, func(x, y file) int { return cmp.Compare(x.kind, y.kind) })
+	if !b.large() {
+		kinds = map[string]bool{"": true}
+	}
+	// In a large deck one table for each kind, which its rows need not repeat.
+	for i, kind := range slices.Sorted(maps.Keys(kinds)) {
+		t := &Table{ID: "artifact-table", Caption: "Artefacts", Tall: true, Tools: true, Head: []Column{{Text: "File"}, {Text: "Cell"}, {Text: "Size", Unit: "bytes", Class: "n"}, {Text: "SHA-256"}}}
+		if i > 0 {
+			t.ID += "-" + strconv.Itoa(i+1)
+		}
+		if kind == "" {
+			t.Head = slices.Insert(t.Head, 1, Column{Text: "Kind"})
+		} else {
+			t.Title, t.Caption = capital(kind), "Artefacts: "+kind
+		}
+		for _, f := range files {
+			if kind != "" && f.kind != kind {
+				continue
+			}
+			cells := []Cell{{Text: text(f.path)}, {Text: f.kind}, f.cell, {Text: grouped(float64(f.bytes), 0), Class: "n"}, {Text: text(f.sum)}}
+			if kind != "" {
+				cells = slices.Delete(cells, 1, 2)
+			}
+			t.Rows = append(t.Rows, Row{Cells: cells})
+		}
+		s.Tables = append(s.Tables, t)
+	}
 	return s
-}
-
-func (b *builder) notes() *Section {
-	notes := b.words()
-	if strings.TrimSpace(notes) == "" && b.d.Problems["notes"] == "" {
-		return nil
-	}
-	return &Section{ID: "notes", Title: "Notes", Text: visible(notes, true)}
 }

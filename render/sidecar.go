@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +62,13 @@ type sidecar struct {
 	Quality      []sideQuality      `json:"data_quality"`
 	Artifacts    []sideFile         `json:"artifacts"`
 	Panels       map[string]any     `json:"panels"`
-	Summary      sideSummary        `json:"summary"`
+
+	ChartSeries    map[string][]sideSeries `json:"chart_series"`
+	ChartConfig    []sideChart             `json:"chart_config"`
+	SweepSummaries []sideSweep             `json:"sweep_summaries"`
+	Viewer         sideViewer              `json:"viewer_config"`
+	Inputs         []sideInput             `json:"inputs"`
+	Summary        sideSummary             `json:"summary"`
 }
 
 type sideJudged struct {
@@ -116,8 +123,8 @@ type sideWho struct {
 type sideCell struct {
 	Model       string             `json:"model"`
 	GPU         string             `json:"gpu"`
-	ISL         int                `json:"isl"`
-	OSL         int                `json:"osl"`
+	ISL         string             `json:"isl"` // text, as in version 1
+	OSL         string             `json:"osl"`
 	Policy      string             `json:"policy"`
 	Concurrency int                `json:"concurrency"`
 	Host        string             `json:"host"`
@@ -126,6 +133,50 @@ type sideCell struct {
 	Actuals     map[string]*number `json:"actuals"`                // prefixed as in version 1
 	ActualsText map[string]string  `json:"actuals_text,omitempty"` // what is no finite number, as written
 	Tiers       map[string]string  `json:"tiers"`
+	Metrics     []sideHighlight    `json:"metrics"`
+	Lifecycle   map[string]number  `json:"cell_lifecycle"` // stage → seconds
+	HostLabel   bool               `json:"show_host_in_label"`
+}
+
+type sideInput struct {
+	Kind   string `json:"kind"`
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+}
+
+type sideCompared struct {
+	CellID     string  `json:"cell_id"`
+	Host       string  `json:"host"`
+	Metric     string  `json:"metric"`
+	OtherRun   string  `json:"other_run,omitempty"`
+	Value      *number `json:"value"`
+	Other      *number `json:"other"`
+	Ratio      *number `json:"ratio"`
+	BetterPct  *number `json:"better_pct"`
+	State      string  `json:"state"`
+	Reason     string  `json:"reason,omitempty"`
+	Changed    bool    `json:"changed"`
+	Regression bool    `json:"regression"`
+	NoisePct   *number `json:"noise_pct"`
+	NoiseRuns  int     `json:"noise_runs"`
+}
+
+// sidePanel is one comparison; without rows it says that there is none.
+func sidePanel(rows []ComparedRow) any {
+	if len(rows) == 0 {
+		return map[string]string{"status": "not compared"}
+	}
+	out := make([]sideCompared, 0, len(rows))
+	status := "not compared"
+	for _, r := range rows {
+		if r.State == "compared" {
+			status = "compared"
+		}
+		out = append(out, sideCompared{CellID: r.CellKey, Host: r.Slot, Metric: r.Metric, OtherRun: r.OtherRun, Value: num(r.Value), Other: num(r.Other), Ratio: num(r.Ratio),
+			BetterPct: num(r.BetterPct), State: r.State, Reason: r.Reason, Changed: r.Changed, Regression: r.Regression, NoisePct: num(r.NoisePct), NoiseRuns: r.NoiseRuns})
+	}
+	return map[string]any{"status": status, "headline_metric": clientName(metric.Headline), "threshold_pct": 5.0, "rows": out}
 }
 
 type sideExpected struct {
@@ -239,7 +290,8 @@ func side(d *Data, o Options) sidecar {
 		Identity:  sideWho{Model: r.Model, Precision: r.Precision, GPUArch: r.GPUArch, GPUName: r.GPUSeen, Driver: r.Driver, TP: r.TP, PP: r.PP, DP: r.DP, NNodes: r.NNodes},
 		Lifecycle: map[string]number{}, Accuracy: map[string]*number{}, Cells: []sideCell{}, Expected: []sideExpected{}, GateMatrix: []sideMatrix{},
 		Gates: []sideGate{}, Tasks: []sideTask{}, Quality: []sideQuality{}, Artifacts: []sideFile{},
-		Panels:  map[string]any{"prev_run": map[string]string{"status": "not compared"}},
+		Panels:  map[string]any{"prev_run": sidePanel(d.Prev), "golden": sidePanel(d.Golden), "framework_parity": sidePanel(d.Parity)},
+		Inputs:  []sideInput{},
 		Summary: sideSummary{Mode: "full", Total: len(d.Cells)},
 	}
 	if st.Incomplete && st.Verdict != "fail" {
@@ -257,13 +309,23 @@ func side(d *Data, o Options) sidecar {
 			s.Lifecycle[x.Stage] = number(math.Max(float64(s.Lifecycle[x.Stage]), x.EndedAt.Sub(*x.StartedAt).Seconds()))
 		}
 	}
+	stages := map[string][]warehouse.StageRow{}
+	for _, x := range d.Stages {
+		if x.CellID != "" && x.StartedAt != nil && x.EndedAt != nil {
+			stages[x.CellID] = append(stages[x.CellID], x)
+		}
+	}
+	for _, in := range d.Inputs {
+		s.Inputs = append(s.Inputs, sideInput(in))
+	}
+	b.sideCharts(&s)
 	for _, a := range d.Accuracy {
 		s.Accuracy[a.Metric] = num(a.Value)
 	}
 	for _, c := range b.cells {
 		tiers := map[string]string{}
-		for name, t := range c.tiers {
-			tiers[name] = string(t.State)
+		for _, t := range c.tiers {
+			tiers[t.Tier] = string(t.State)
 		}
 		s.Verdict.Cells[string(c.State)]++
 		if c.Planned {
@@ -272,6 +334,10 @@ func side(d *Data, o Options) sidecar {
 		s.GateMatrix = append(s.GateMatrix, sideMatrix{Label: fmt.Sprintf("%s · C=%d", c.Combo, c.Concurrency), CellID: c.CellKey, Concurrency: c.Concurrency, Status: string(c.State), Tiers: tiers})
 		if c.State != warehouse.Error {
 			s.Cells = append(s.Cells, sideActuals(c, r, tiers))
+			took := s.Cells[len(s.Cells)-1].Lifecycle
+			for _, x := range stages[c.CellID] {
+				took[x.Stage] = number(math.Max(float64(took[x.Stage]), x.EndedAt.Sub(*x.StartedAt).Seconds()))
+			}
 		}
 	}
 	for _, g := range b.gates {
@@ -299,9 +365,13 @@ func side(d *Data, o Options) sidecar {
 }
 
 func sideActuals(c *cell, r warehouse.RunRow, tiers map[string]string) sideCell {
-	out := sideCell{Model: r.Model, GPU: r.GPUArch, ISL: c.ISL, OSL: c.OSL, Policy: c.Combo, Concurrency: c.Concurrency, Host: c.hosts(),
-		CellID: c.CellKey, Status: string(c.State), Actuals: map[string]*number{}, Tiers: tiers}
-	for name, m := range c.value {
+	out := sideCell{Model: r.Model, GPU: r.GPUArch, ISL: strconv.Itoa(c.ISL), OSL: strconv.Itoa(c.OSL), Policy: c.Combo, Concurrency: c.Concurrency, Host: c.hosts(),
+		CellID: c.CellKey, Status: string(c.State), Actuals: map[string]*number{}, Tiers: tiers, Metrics: highlights(c), Lifecycle: map[string]number{}, HostLabel: c.Hosts > 1}
+	for _, m := range c.metrics {
+		name := m.Metric
+		if _, dup := out.Actuals[clientName(name)]; dup {
+			continue // of a second host
+		}
 		out.Actuals[clientName(name)] = num(m.Value)
 		if (m.Value == nil || !finite(*m.Value)) && m.Text != "" {
 			if out.ActualsText == nil {
@@ -320,7 +390,7 @@ func (b *builder) sideResults() sideTable {
 	for _, c := range b.cells {
 		row := []any{b.d.Run.Model, b.d.Run.GPUArch, c.ISL, c.OSL, c.Combo, c.Concurrency, orDash(c.hosts())}
 		for _, name := range []string{"output_throughput", "total_token_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_itl_ms", metric.ScalingEfficiency} {
-			if m := c.value[name]; m.Value != nil && finite(*m.Value) {
+			if m := c.metric(name); m.Value != nil && finite(*m.Value) {
 				row = append(row, number(*m.Value))
 			} else {
 				row = append(row, "—")

@@ -21,11 +21,11 @@ import (
 func Write(w io.Writer, d *Deck) error { return write(w, d, templates.Deck()) }
 
 func write(w io.Writer, d *Deck, files fs.FS) error {
-	t, err := template.New("deck").Funcs(template.FuncMap{"table": tableHTML}).ParseFS(files, "*.tmpl")
+	t, err := pageTemplate(files)
 	if err != nil {
-		return fmt.Errorf("parsing the deck's templates: %w", err)
+		return err
 	}
-	p := page{Deck: d}
+	p := page{Deck: d, Data: d.data}
 	var css, charts, boot []byte
 	for name, dst := range map[string]*[]byte{
 		"deck.css": &css, "boot.js": &boot, "vendor/echarts/echarts.common.min.js": &charts,
@@ -46,10 +46,21 @@ func write(w io.Writer, d *Deck, files fs.FS) error {
 	return nil
 }
 
+func pageTemplate(files fs.FS) (*template.Template, error) {
+	t, err := template.New("deck").Funcs(template.FuncMap{"table": tableHTML, "cards": cardsHTML}).ParseFS(files, "*.tmpl")
+	if err != nil {
+		return nil, fmt.Errorf("parsing the pages' templates: %w", err)
+	}
+	return t, nil
+}
+
 // policy is the page's Content-Security-Policy: nothing may be requested, and
 // only exactly these bytes may style or run.
 func policy(style []byte, scripts ...[]byte) string {
 	p := "default-src 'none'; style-src " + sourceHash(style) + "; script-src"
+	if len(scripts) == 0 {
+		p += " 'none'"
+	}
 	for _, s := range scripts {
 		p += " " + sourceHash(s)
 	}
@@ -66,6 +77,15 @@ func sourceHash(b []byte) string {
 func WriteFile(path string, d *Deck) error {
 	var b bytes.Buffer
 	if err := Write(&b, d); err != nil {
+		return err
+	}
+	return replace(path, b.Bytes())
+}
+
+// WriteTo writes one of the other pages to path as [WriteFile] writes the deck.
+func WriteTo(path string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
 		return err
 	}
 	return replace(path, b.Bytes())

@@ -56,13 +56,15 @@ func attr(n *html.Node, name string) string {
 // written are the elements and attributes of the templates. Nothing else may
 // appear, whatever the input says.
 var written = map[string]string{
-	"html": "lang", "head": "", "meta": "charset http-equiv content name", "title": "", "style": "", "body": "",
+	"html": "lang", "head": "", "meta": "charset http-equiv content name", "title": "", "style": "", "body": "class",
 	"a": "href class", "header": "class", "div": "class id role aria-label hidden tabindex", "h1": "", "h2": "", "h3": "class",
 	"nav": "class aria-label", "span": "class title tabindex", "b": "", "main": "class id", "p": "class role", "ul": "", "li": "",
 	"dl": "class", "dt": "", "dd": "title class", "strong": "", "small": "", "section": "id", "details": "class id open", "summary": "",
-	"pre": "", "code": "", "table": "id data-tools", "caption": "", "thead": "", "tbody": "", "tr": "id class data-state",
-	"th": "scope class title", "td": "class title data-v data-sort", "svg": "class viewBox preserveAspectRatio aria-hidden",
-	"rect": "class x width height", "figure": "class", "figcaption": "", "i": "class", "script": "type id", "footer": "",
+	"pre": "", "code": "", "table": "id data-tools", "caption": "", "thead": "", "tbody": "class", "tr": "id class data-state",
+	"th": "scope class title data-m", "td": "class title data-v data-sort", "svg": "class viewBox preserveAspectRatio aria-hidden",
+	// Of Markdown in notes.
+	"em": "", "blockquote": "", "ol": "start", "del": "", "hr": "", "br": "", "h4": "", "h5": "", "h6": "",
+	"rect": "class x width height", "path": "class d", "figure": "class", "figcaption": "", "i": "class", "script": "type id", "footer": "",
 }
 
 var hostileTexts = []string{

@@ -1,52 +1,219 @@
-// Charts when they come into view, sorting, filters, CSV. The page is complete
-// without this file: every number it touches is already in a table.
+// Charts when they come into view, the cells of a large deck when they are
+// opened, sorting, filters, columns, CSV. The page is complete without this
+// file: what failed, and every number that is compared, is in a table.
 (function () {
   "use strict";
   var doc = document, root = doc.documentElement;
-  var all = function (sel, from) { return Array.prototype.slice.call((from || doc).querySelectorAll(sel)); };
-  var el = function (tag, props) { return Object.assign(doc.createElement(tag), props || {}); };
+  var list = function (x) { return Array.prototype.slice.call(x); };
+  var all = function (sel, from) { return list((from || doc).querySelectorAll(sel)); };
+  var el = function (tag, props, kids) {
+    var n = Object.assign(doc.createElement(tag), props || {});
+    (kids || []).forEach(function (k) { n.append(k); });
+    return n;
+  };
   var dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  // --- data -----------------------------------------------------------------
+  // Strict JSON: an object, or in a large deck a string that holds it packed.
+  var data = {}, figures = {};
+  function unpack(text) {
+    var raw = atob(text), bytes = new Uint8Array(raw.length);
+    for (var i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then(JSON.parse);
+  }
+  function take(d) {
+    data = d;
+    (d.shapes || []).forEach(function (s) { s.figures.forEach(function (f) { figures[f.id] = f; }); });
+  }
+  var node = doc.getElementById("deck-data"), loaded = Promise.resolve();
+  if (node) {
+    var first = JSON.parse(node.textContent);
+    if (typeof first === "string") {
+      loaded = ("DecompressionStream" in window ? unpack(first) : Promise.reject(new Error("this browser cannot unpack it"))).then(take);
+    } else take(first);
+  }
+  var trouble = function (e) {
+    all("details.shape, .cells.lazy > details").forEach(function (d) {
+      d.addEventListener("toggle", function () {
+        if (d.open && !d.querySelector(".problem")) d.append(el("p", { className: "problem", textContent: "The page's data could not be read: " + e.message + ". The tables above and the JSON file beside this page hold the numbers." }));
+      });
+    });
+  };
+
+  // --- numbers, as the program words them -----------------------------------
+  var MINUS = "\u2212";
+  function grouped(v, digits) {
+    if (Math.abs(v) >= 1e15) return v.toExponential(4).replace("-", MINUS);
+    var s = Math.abs(v).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven" });
+    return (v < 0 && /[1-9]/.test(s) ? MINUS : "") + s;
+  }
+  function fixed(v, d) { return v.toFixed(Math.min(d, 100)); }
+  function digitsFor(known, v) {
+    var has = known !== null && known !== undefined, d = has ? known : 0;
+    var whole = v === Math.trunc(v) && Math.abs(v) < 1e15;
+    if (v === 0 || (whole && (!has || d === 0 || d >= 4))) return 0;
+    var size = Math.floor(Math.log10(Math.abs(v)));
+    if (has && d < 4 && size >= 0) return Math.max(Math.min(d, 4 - size), 0);
+    var n = d, need = size >= 0 ? 4 - size : 2 - size;
+    if (need > n) { n = Math.min(need, 12); while (n > d && fixed(v, n).endsWith("0")) n--; }
+    while (!whole && n < 12 && fixed(v, n).endsWith("." + "0".repeat(n))) n++;
+    return n;
+  }
+  function rounded(known, v) { return grouped(v, digitsFor(known, v)); }
+  function plain(v) { var s = String(v); return /e/.test(s) ? v.toFixed(12).replace(/0+$/, "") : s; }
+  function bound(v) { return grouped(v, Math.min((plain(v).split(".")[1] || "").length, 9)); }
+  function besides(known, v, limit) {
+    var s = rounded(known, v), other = bound(limit), d = digitsFor(known, v);
+    var same = function () { return s === other || (s.indexOf(".") >= 0 && s.replace(/0+$/, "").replace(/\.$/, "") === other); };
+    for (; v !== limit && same() && d < 15; d++) s = grouped(v, d + 1);
+    return s;
+  }
+  function percent(v) {
+    var a = Math.abs(v), d = a >= 100 ? 0 : a < 1 && a > 0 ? Math.min(1 - Math.floor(Math.log10(a)), 6) : 1;
+    return (v > 0 ? "+" : "") + grouped(v, d) + " %";
+  }
+  function wanted(spec, limit, unit) {
+    var w = limit === null ? "?" : bound(limit), u = unit ? " " + unit : "";
+    switch (spec[1]) {
+      case "min": case "min_tok_s": return "\u2265 " + w + u;
+      case "max": case "max_ms": return "\u2264 " + w + u;
+      case "within": return w + " \u00b1 " + (spec[2] === null ? "" : bound(spec[2])) + " %" + u;
+      case "min_ratio": return "\u2265 " + w + " \u00d7 " + spec[3];
+      case "info": return "recorded";
+    }
+    return spec[1] || "\u2014";
+  }
+
+  // --- tables made here -----------------------------------------------------
+  function table(caption, head, rows) {
+    var t = el("table", {}, [el("caption", { textContent: caption })]);
+    var h = el("tr");
+    head.forEach(function (c) { h.append(el("th", { scope: "col", className: c[1] || "", textContent: c[0] })); });
+    t.append(el("thead", {}, [h]));
+    var b = el("tbody");
+    rows.forEach(function (r) {
+      var tr = el("tr", { className: r.state || "" });
+      r.cells.forEach(function (c) {
+        if (typeof c === "string") c = { text: c };
+        var td = el("td", { className: c.cls || "" });
+        if (c.title) td.title = c.title;
+        if (c.mark) td.append(el("span", { className: "s " + c.mark[0], textContent: c.mark[1] })); else td.textContent = c.text;
+        tr.append(td);
+      });
+      b.append(tr);
+    });
+    t.append(b);
+    var box = el("div", { className: "tw", tabIndex: 0 }, [t]);
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", caption);
+    return box;
+  }
+  var words = { na: ["na", "n/a"], record: ["record", "record only"], would: ["warn", "would fail"], error: ["error", "no result"] };
+  function mark(s) { return words[s] || [/^(pass|fail|invalid|info|skipped)$/.test(s) ? s : "warn", s]; }
+  var dash = { text: "\u2014", cls: "n dim" };
+
+  // fill shows everything of one cell of a large deck.
+  function fill(card, i) {
+    if (card.dataset.full) return;
+    card.dataset.full = "1";
+    var c = data.cells[i], body = card.querySelector(".body");
+    if (!body) { body = el("div", { className: "body" }); card.append(body); }
+    all(".tw, h3", body).forEach(function (n) { n.remove(); });
+    body.prepend(el("p", { className: "mono", textContent: c[0] }));
+    var name = card.querySelector("strong").textContent, gated = {}, hosts = c[2].length > 1;
+    c[3].forEach(function (g) {
+      var values = c[2].filter(function (h) { return h[0] === g[0]; })[0] || c[2][0], line = 0, rows = [];
+      g[1].forEach(function (si, k) {
+        var spec = data.specs[si], m = spec[0], odd = g[7][k] || ["", "", null], limit = g[2][k], state = g[3][k], unit = data.units[m];
+        var got = g[7][k] ? odd[2] : values ? values[1][m] : null;
+        gated[m] = true;
+        line += g[6][k];
+        var lost = state === "fail" || state === "invalid";
+        rows.push({ bad: lost || state === "would" ? 0 : 1, state: mark(state)[0], cells: [
+          { mark: mark(state) }, { text: data.labels[m], title: data.names[m] },
+          got === null || got === undefined ? (odd[1] ? { text: odd[1], cls: "n bad", title: "not usable as a number" } : dash) :
+            { text: (limit !== null && spec[1] !== "min_ratio" ? besides(data.digits[m], got, limit) : rounded(data.digits[m], got)) + (unit ? " " + unit : ""), cls: "n", title: String(got) },
+          { text: wanted(spec, limit, unit), cls: "n", title: limit === null ? "" : String(limit) },
+          g[4][k] === null ? dash : { text: percent(g[4][k]), cls: g[4][k] < 0 && lost ? "n bad" : "n" },
+          line ? { text: String(line), cls: "n" } : dash, { text: odd[0], cls: "w" }] });
+      });
+      rows.sort(function (a, b) { return a.bad - b.bad; });
+      body.append(el("h3", { textContent: "Gates, set in " + (data.files[g[5]] || "\u2014") + (hosts ? ", on " + g[0] : "") }));
+      body.append(table("Gates of " + name, [["Status"], ["Metric"], ["Measured", "n"], ["Gate", "n"], ["Margin", "n"], ["Line", "n"], ["Reason"]], rows));
+    });
+    c[2].forEach(function (h) {
+      var rows = [];
+      h[1].forEach(function (v, m) {
+        var odd = h[2][m];
+        if (gated[m] || (v === null && !odd)) return;
+        var unit = data.units[m];
+        rows.push({ cells: [{ text: data.labels[m], title: data.names[m] },
+          v === null ? (odd[0] ? { text: odd[0], cls: "n bad", title: "not usable as a number" } : dash) : { text: rounded(data.digits[m], v) + (unit ? " " + unit : ""), cls: "n", title: String(v) },
+          { text: odd ? odd[1] : data.origins[m], cls: "w dim" }] });
+      });
+      if (!rows.length) return;
+      body.append(el("h3", { textContent: "Other metrics" + (hosts ? " on " + h[0] : "") }));
+      body.append(table("Metrics without a gate of " + name, [["Metric"], ["Value", "n"], ["Origin"]], rows));
+    });
+    var a = c[4][c[4].length - 1];
+    if (a) {
+      if (data.servers[a[4]]) body.append(el("p", { textContent: "Server" + (a[5] ? ", start " + a[5] + " of the run" : "") + (a[6] ? ", had served before" : "") }), el("pre", { tabIndex: 0, textContent: data.servers[a[4]] }));
+      if (a[7]) body.append(el("p", { textContent: "Client" + (a[3] === null ? "" : ", exit status " + a[3]) }), el("pre", { tabIndex: 0, textContent: a[7] }));
+    }
+  }
 
   // --- charts ---------------------------------------------------------------
   var drawn = [];
+  function axis(v) { return v.toLocaleString("en-US", { maximumFractionDigits: 4 }); }
+  function number(v) { return v === null || v === undefined || v === "-" ? "no value" : rounded(2, v); }
 
-  function number(v) {
-    if (v === null || v === undefined || v === "-") return "no value";
-    var a = Math.abs(v), digits = a >= 1000 ? 0 : a >= 100 ? 1 : a >= 1 ? 2 : 4;
-    return v.toLocaleString("en-US", { maximumFractionDigits: digits });
-  }
-
-  // Options come as plain data. What cannot be said in JSON (functions) or must
-  // follow the reader's light or dark setting (colours) is added here.
-  function dress(data) {
+  // An option comes as plain data without points. What cannot be said in JSON
+  // (functions), or follows the reader's light or dark setting, is added here.
+  function dress(f) {
     var css = getComputedStyle(root), v = function (n) { return css.getPropertyValue("--" + n).trim(); };
-    var o = JSON.parse(JSON.stringify(data.option)), font = css.fontFamily;
+    var o = JSON.parse(JSON.stringify(data.options[f.kind])), font = css.fontFamily, front = f.kind === "front";
     var label = { color: v("mute"), fontSize: 11, fontFamily: font };
+    var ticks = f.points.map(function (p) { return p[0]; });
     o.backgroundColor = "transparent";
     o.textStyle = { fontFamily: font, color: v("soft") };
     (o.xAxis || []).forEach(function (ax) {
-      ax.logBase = 2;
-      ax.axisLabel = Object.assign({ hideOverlap: true, customValues: data.ticks, formatter: function (n) { return String(Math.round(n)); } }, label);
-      ax.axisTick = { customValues: data.ticks, lineStyle: { color: v("line2") } };
+      if (front) {
+        ax.axisLabel = label;
+        ax.axisTick = { lineStyle: { color: v("line2") } };
+      } else {
+        ax.logBase = 2; ax.min = f.x[0]; ax.max = f.x[1];
+        ax.axisLabel = Object.assign({ hideOverlap: true, customValues: ticks, formatter: function (n) { return String(Math.round(n)); } }, label);
+        ax.axisTick = { customValues: ticks, lineStyle: { color: v("line2") } };
+      }
       ax.axisLine = { lineStyle: { color: v("line2") } };
       ax.nameTextStyle = label;
       ax.splitLine = { show: false };
       ax.minorTick = { show: false };
     });
     (o.yAxis || []).forEach(function (ax) {
-      ax.axisLabel = Object.assign({ formatter: number }, label);
+      ax.axisLabel = Object.assign({ formatter: axis }, label);
       ax.nameTextStyle = Object.assign({ align: "left" }, label);
       ax.splitLine = { lineStyle: { color: v("grid") } };
       ax.axisLine = { show: false };
       ax.axisTick = { show: false };
     });
-    (o.series || []).forEach(function (s, i) {
-      var role = data.roles[i], color = v(role === "gate" ? "gate" : role === "bad" ? "bar-fail" : "series");
+    var point = function (keep, y) {
+      return f.points.filter(keep).map(function (p) { return { value: [p[0], p[y]], name: p[4] || "" }; });
+    };
+    var any = function () { return true; }, is = function (w) { return function (p) { return p[3] === w; }; };
+    o.series = (o.series || []).map(function (s) {
+      var role = s.name, color = v(role === "gate" ? "gate" : role === "bad" ? "bar-fail" : "series");
+      if (role === "gate") s.data = f.points.map(function (p) { return { value: [p[0], p[3] === "off" ? null : p[2]] }; });
+      else if (role === "bad") s.data = point(is("bad"), 1);
+      else if (role === "front") s.data = point(function (p) { return p[5]; }, 1);
+      else s.data = point(any, 1);
       s.itemStyle = { color: color };
-      s.lineStyle = role === "gate" ? { color: color, width: 1.5, type: [5, 4] } : role === "bad" ? { width: 0, opacity: 0 } : { color: color, width: 2 };
+      var dots = role === "bad" || (front && role === "value");
+      s.lineStyle = role === "gate" ? { color: color, width: 1.5, type: [5, 4] } : dots ? { width: 0, opacity: 0 } : { color: color, width: 2 };
       s.z = role === "bad" ? 5 : role === "gate" ? 2 : 3;
       s.emphasis = { disabled: true };
-    });
+      return s;
+    }).filter(function (s) { return s.name === "value" || s.data.some(function (d) { return d.value[1] !== null; }); });
     o.tooltip = Object.assign({}, o.tooltip, {
       // Drawn on the canvas: an HTML tooltip needs style attributes, which the
       // page's policy forbids.
@@ -55,11 +222,11 @@
       textStyle: { color: v("text"), fontSize: 12, fontFamily: font },
       axisPointer: { type: "line", snap: true, lineStyle: { color: v("line2"), type: "solid" }, label: { show: false } },
       formatter: function (ps) {
+        if (front) return ps.name + "\n" + number(ps.value[0]) + " tok/s per user\n" + number(ps.value[1]) + " tok/s per GPU";
         var lines = ["Concurrency " + ps[0].value[0]];
         ps.forEach(function (p) {
-          var role = data.roles[p.seriesIndex];
-          if (role === "bad") return;
-          lines.push((role === "gate" ? "Gate" : data.label) + "  " + number(p.value[1]) + " " + data.unit);
+          if (p.seriesName === "bad") return;
+          lines.push((p.seriesName === "gate" ? "Gate" : f.label) + "  " + number(p.value[1]) + " " + f.unit);
         });
         return lines.join("\n");
       }
@@ -67,54 +234,105 @@
     return o;
   }
 
-  function draw(node) {
-    if (node.dataset.drawn) return;
-    node.dataset.drawn = "1";
+  function draw(n) {
+    if (n.dataset.drawn) return;
+    n.dataset.drawn = "1";
     try {
-      var data = JSON.parse(doc.getElementById(node.id + "-data").textContent);
-      var chart = echarts.init(node, null, { renderer: "canvas" });
-      chart.setOption(dress(data));
-      drawn.push({ chart: chart, data: data });
+      var f = figures[n.id], chart = echarts.init(n, null, { renderer: "canvas" });
+      chart.setOption(dress(f));
+      drawn.push({ chart: chart, data: f });
     } catch (e) {
-      node.textContent = "This chart could not be drawn (" + e.message + "). Its data is in the table below.";
-      var d = node.parentNode.querySelector("details");
+      n.textContent = "This chart could not be drawn (" + e.message + "). Its data is in the table below.";
+      var d = n.parentNode.querySelector("details");
       if (d) d.open = true;
     }
   }
   function redraw() { drawn.forEach(function (d) { d.chart.setOption(dress(d.data), true); }); }
 
-  var charts = all(".chart");
-  charts.forEach(function (n) {
+  var seen = "IntersectionObserver" in window ? new IntersectionObserver(function (entries) {
+    entries.forEach(function (e) { if (e.isIntersecting) { seen.unobserve(e.target); draw(e.target); } });
+  }, { rootMargin: "200px" }) : null;
+  function show(n) {
     n.hidden = false;
     var d = n.parentNode.querySelector("details");
     if (d) d.open = false;
-  });
-  if ("IntersectionObserver" in window) {
-    var seen = new IntersectionObserver(function (entries) {
-      entries.forEach(function (e) { if (e.isIntersecting) { seen.unobserve(e.target); draw(e.target); } });
-    }, { rootMargin: "200px" });
-    charts.forEach(function (n) { seen.observe(n); });
-  } else charts.forEach(draw);
+    if (seen) seen.observe(n); else draw(n);
+  }
+  all(".chart").forEach(show);
+
+  // build makes the figures of a shape of a large deck.
+  function build(box, shape) {
+    if (box.childNodes.length) return;
+    shape.figures.forEach(function (f) {
+      var chart = el("div", { className: "chart", id: f.id }), known = f.digits;
+      chart.setAttribute("role", "img");
+      chart.setAttribute("aria-label", shape.title + ", " + f.title + ": " + f.points.map(function (p) { return p[1] === null ? "" : rounded(known, p[1]) + (f.kind === "front" ? " at " + number(p[0]) + " tok/s per user" : " at " + p[0]); }).filter(Boolean).join(", "));
+      var legend = el("div", { className: "legend" }, [el("span", {}, [el("i"), f.label])]);
+      if (f.gate) legend.append(el("span", {}, [el("i", { className: "gate" }), f.gate]));
+      if (f.points.some(function (p) { return p[3] === "bad"; })) legend.append(el("span", {}, [el("i", { className: "bad" }), f.kind === "front" ? "A gate of the cell failed" : "Fails its gate"]));
+      var fig = el("figure", { className: "panel" }, [el("figcaption", {}, [f.title + " ", el("small", { textContent: f.unit })]), legend, chart]);
+      [f.gaps, f.off].forEach(function (w) { if (w) fig.append(el("p", { className: "gap", textContent: w })); });
+      var rows = f.points.map(function (p) {
+        return { cells: [{ text: f.kind === "front" ? number(p[0]) : grouped(p[0], 0), cls: "n", title: String(p[0]) },
+          p[1] === null ? dash : { text: rounded(known, p[1]), cls: p[3] === "bad" ? "n bad" : "n", title: String(p[1]) },
+          f.kind === "front" ? { text: p[4] } : p[2] === null ? dash : { text: f.sign + " " + bound(p[2]), cls: "n", title: String(p[2]) }] };
+      });
+      var head = f.kind === "front" ? [["tok/s per user", "n"], [f.label, "n"], ["Cell"]] : [["Concurrency", "n"], [f.label, "n"], ["Gate", "n"]];
+      fig.append(el("details", {}, [el("summary", { textContent: "Data of this chart" }), table("Data of the chart " + f.title, head, rows)]));
+      box.append(fig);
+      figureTools(fig);
+      show(chart);
+    });
+  }
+
   dark.addEventListener("change", redraw);
   window.addEventListener("resize", function () { drawn.forEach(function (d) { d.chart.resize(); }); });
-  // On paper everything is open and drawn, and as it was before afterwards.
+  // On paper everything that is on the page is open and drawn, and as it was
+  // before afterwards.
   var closed = [];
   window.addEventListener("beforeprint", function () {
-    charts.forEach(draw);
-    closed = all("details.cell:not([open])");
+    doc.body.classList.add("printing"); // what is not laid out has no size to draw in
+    all(".chart").forEach(draw);
+    closed = all(".cells > details:not([open])").filter(function (d) { return d.querySelector(".body"); });
     closed.forEach(function (d) { d.open = true; });
   });
-  window.addEventListener("afterprint", function () { closed.forEach(function (d) { d.open = false; }); });
+  window.addEventListener("afterprint", function () { doc.body.classList.remove("printing"); closed.forEach(function (d) { d.open = false; }); });
 
   // --- tables ---------------------------------------------------------------
-  function raw(td) { return td.hasAttribute("data-v") ? td.getAttribute("data-v") : td.textContent.trim().replace(/\s+/g, " "); }
+  // The exact value of a field: written beside it, or in the page's data at the
+  // row's cell and the column's metric.
+  function raw(td) {
+    if (td.hasAttribute("data-v")) return td.getAttribute("data-v");
+    var e = exactOf(td);
+    if (e !== undefined) return e;
+    var t = td.textContent.trim().replace(/\s+/g, " ");
+    return /^[\d,]+(\.\d+)?$/.test(t) && td.tagName === "TD" ? t.replace(/,/g, "") : t;
+  }
+  function exactOf(td) {
+    var th = td.closest("table").tHead.rows[0].cells[td.cellIndex], m = th && th.dataset.m, i = td.parentNode.cvsRow;
+    if (m === undefined || i === undefined || !data.cells) return undefined;
+    if (m === "key") return data.cells[i][0];
+    var h = data.cells[i][2][0], v = h && h[1][+m];
+    return v === null || v === undefined ? undefined : String(v);
+  }
+  function stateOf(r) {
+    if (r.dataset.state) return r.dataset.state;
+    var p = r.querySelector("td.p, .s.pass");
+    return p ? p.textContent : "";
+  }
 
-  function sortBy(table, col, th) {
-    var up = th.getAttribute("aria-sort") !== "ascending", body = table.tBodies[0];
+  // A number, or the seconds of a duration in words; NaN for anything else.
+  function magnitude(t) {
+    if (t === "") return NaN;
+    var d = /^(?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) (m?)s)?$/.exec(t);
+    return d ? 3600 * (d[1] || 0) + 60 * (d[2] || 0) + (d[3] || 0) / (d[4] ? 1000 : 1) : +t;
+  }
+  function sortBy(table, col, up) {
+    var th = table.tHead.rows[0].cells[col], body = table.tBodies[0];
     all("thead th", table).forEach(function (t) { t.removeAttribute("aria-sort"); });
     th.setAttribute("aria-sort", up ? "ascending" : "descending");
-    var rows = Array.prototype.slice.call(body.rows).map(function (r, i) {
-      var t = raw(r.cells[col]), n = r.cells[col].dataset.sort !== undefined ? +r.cells[col].dataset.sort : t === "" ? NaN : +t;
+    var rows = list(body.rows).map(function (r, i) {
+      var t = raw(r.cells[col]), s = r.cells[col].dataset.sort, n = s !== undefined ? +s : magnitude(t);
       return { r: r, i: i, t: t, n: n };
     });
     rows.sort(function (a, b) {
@@ -135,10 +353,10 @@
   }
   function csv(table) {
     var pick = function (row) {
-      return Array.prototype.slice.call(row.cells).filter(function (c) { return !c.classList.contains("barcell"); })
+      return list(row.cells).filter(function (c) { return !c.classList.contains("barcell") && !c.hidden; })
         .map(function (c) { return field(raw(c)); }).join(",");
     };
-    return [table.tHead.rows[0]].concat(Array.prototype.slice.call(table.tBodies[0].rows).filter(function (r) { return !r.hidden; }))
+    return [table.tHead.rows[0]].concat(list(table.tBodies[0].rows).filter(function (r) { return !r.hidden; }))
       .map(pick).join("\r\n") + "\r\n";
   }
   function save(name, text) {
@@ -146,62 +364,164 @@
     doc.body.appendChild(a); a.click(); a.remove();
     setTimeout(function () { URL.revokeObjectURL(a.href); }, 1000);
   }
+  function figureTools(fig) {
+    var t = fig.querySelector("table"), d = fig.querySelector("details"), n = fig.querySelector(".chart");
+    if (!t || !d) return;
+    var b = el("button", { type: "button", className: "b", textContent: "Save as CSV" });
+    b.addEventListener("click", function () { save(n.id + ".csv", csv(t)); });
+    d.append(b);
+  }
+  all("figure").forEach(figureTools);
+
+  // --- state of the tables in the address -----------------------------------
+  // #anchor?table.q=words&table.s=state&table.o=column&table.h=columns
+  var views = {};
+  function params() {
+    var i = location.hash.indexOf("?");
+    return { anchor: i < 0 ? location.hash.slice(1) : location.hash.slice(1, i), p: new URLSearchParams(i < 0 ? "" : location.hash.slice(i + 1)) };
+  }
+  function remember(id, key, value) {
+    var h = params();
+    if (value) h.p.set(id + "." + key, value); else h.p.delete(id + "." + key);
+    var q = h.p.toString();
+    try { history.replaceState(null, "", "#" + h.anchor + (q ? "?" + q : "")); } catch (e) { /* some browsers refuse it for files */ }
+  }
 
   function tools(table) {
-    var bar = el("div", { className: "tools" }), rows = Array.prototype.slice.call(table.tBodies[0].rows), name = table.caption.textContent;
+    var bar = el("div", { className: "tools" }), rows = list(table.tBodies[0].rows), name = table.caption.textContent, id = table.id;
+    var text = null, pick = null, heads = list(table.tHead.rows[0].cells), hiddenCols = [], choices = [];
+    var apply = function () {};
+    rows.forEach(function (r, i) { r.cvsRow = i; });
     if (rows.length > 1) {
-      var text = el("input", { type: "search", placeholder: "Filter rows", autocomplete: "off" });
+      text = el("input", { type: "search", placeholder: "Filter rows", autocomplete: "off" });
       text.setAttribute("aria-label", "Filter: " + name);
       var states = [];
-      rows.forEach(function (r) { if (r.dataset.state && states.indexOf(r.dataset.state) < 0) states.push(r.dataset.state); });
-      var pickState = el("select");
-      pickState.setAttribute("aria-label", "Status: " + name);
-      pickState.appendChild(el("option", { value: "", textContent: "Every status" }));
-      states.forEach(function (s) { pickState.appendChild(el("option", { value: s, textContent: s })); });
-      var count = el("output");
-      var apply = function () {
-        var words = text.value.toLowerCase().split(/\s+/).filter(Boolean), n = 0;
+      rows.forEach(function (r) { var s = stateOf(r); if (s && states.indexOf(s) < 0) states.push(s); });
+      pick = el("select");
+      pick.setAttribute("aria-label", "Status: " + name);
+      pick.append(el("option", { value: "", textContent: "Every status" }));
+      states.forEach(function (s) { pick.append(el("option", { value: s, textContent: s })); });
+      var count = el("output", { textContent: rows.length + " rows" });
+      apply = function () {
+        var words = text.value.toLowerCase().split(/\s+/).filter(Boolean), n = 0, state = pick.value;
         rows.forEach(function (r) {
-          var t = r.textContent.toLowerCase();
-          var show = (!pickState.value || r.dataset.state === pickState.value) && words.every(function (w) { return t.indexOf(w) >= 0; });
-          r.hidden = !show; if (show) n++;
+          var ok = (!state || stateOf(r) === state) && choices.every(function (c) { return !c[1].value || raw(r.cells[c[0]]) === c[1].value; });
+          if (ok && words.length) { var t = r.textContent.toLowerCase(); ok = words.every(function (w) { return t.indexOf(w) >= 0; }); }
+          if (r.hidden === ok) r.hidden = !ok;
+          if (ok) n++;
         });
         count.textContent = n + " of " + rows.length + " rows";
       };
-      text.addEventListener("input", apply); pickState.addEventListener("change", apply); apply();
-      bar.appendChild(text);
-      if (states.length > 1) bar.appendChild(pickState);
-      bar.appendChild(count);
+      heads.forEach(function (th, k) {
+        if (!("f" in th.dataset)) return;
+        var values = [];
+        rows.forEach(function (r) { var v = raw(r.cells[k]); if (values.indexOf(v) < 0) values.push(v); });
+        if (values.length < 2) return;
+        var label = th.textContent, c = el("select");
+        c.setAttribute("aria-label", label + ": " + name);
+        c.append(el("option", { value: "", textContent: "Every " + label.replace(/^[A-Z](?=[a-z])/, function (x) { return x.toLowerCase(); }) }));
+        values.sort().forEach(function (v) { c.append(el("option", { value: v, textContent: v })); });
+        c.addEventListener("change", function () { apply(); remember(id, "f" + k, c.value); });
+        choices.push([k, c]);
+      });
+      text.addEventListener("input", function () { apply(); remember(id, "q", text.value); });
+      pick.addEventListener("change", function () { apply(); remember(id, "s", pick.value); });
+      bar.append(text);
+      if (states.length > 1) bar.append(pick);
+      choices.forEach(function (c) { bar.append(c[1]); });
+      bar.append(count);
     }
-    bar.appendChild(el("span", { className: "grow" }));
+    bar.append(el("span", { className: "grow" }));
+    function hide(cols) {
+      hiddenCols = cols;
+      [table.tHead.rows[0]].concat(rows).forEach(function (r) { list(r.cells).forEach(function (c, k) { var h = cols.indexOf(k) >= 0; if (c.hidden !== h) c.hidden = h; }); });
+    }
+    var boxes = [];
+    if (heads.length > 8) {
+      var menu = el("div", { className: "menu" });
+      heads.forEach(function (th, k) {
+        if (!k) return; // the row's name stays
+        var unit = th.querySelector("small"), label = th.firstChild.textContent + (unit ? " " + unit.textContent : "");
+        var box = el("input", { type: "checkbox", checked: true });
+        box.addEventListener("change", function () {
+          hide(boxes.map(function (b, j) { return b.checked ? -1 : j + 1; }).filter(function (j) { return j > 0; }));
+          remember(id, "h", hiddenCols.join("."));
+        });
+        boxes.push(box);
+        menu.append(el("label", {}, [box, label]));
+      });
+      bar.append(el("details", { className: "columns" }, [el("summary", { textContent: "Columns" }), menu]));
+    }
     var b = el("button", { type: "button", className: "b", textContent: "Save as CSV" });
-    b.addEventListener("click", function () { save(table.id + ".csv", csv(table)); });
-    bar.appendChild(b);
+    b.addEventListener("click", function () { loaded.finally(function () { save(id + ".csv", csv(table)); }); });
+    bar.append(b);
     var box = table.closest(".tw");
     box.parentNode.insertBefore(bar, box);
-  }
-
-  all("table[data-tools]").forEach(function (table) {
-    tools(table);
-    all("thead th", table).forEach(function (th, col) {
+    heads.forEach(function (th, col) {
       if (th.classList.contains("barcell")) return;
-      var b = el("button", { type: "button" });
-      while (th.firstChild) b.appendChild(th.firstChild);
-      th.appendChild(b);
-      b.addEventListener("click", function () { sortBy(table, col, th); });
+      var s = el("button", { type: "button" });
+      while (th.firstChild) s.append(th.firstChild);
+      th.append(s);
+      s.addEventListener("click", function () {
+        var up = th.getAttribute("aria-sort") !== "ascending";
+        loaded.finally(function () { sortBy(table, col, up); });
+        remember(id, "o", col + (up ? "" : "-"));
+      });
     });
+    views[id] = function (p) {
+      var q = p.get(id + ".q"), s = p.get(id + ".s"), o = /^(\d{1,3})(-?)$/.exec(p.get(id + ".o") || ""), h = p.get(id + ".h");
+      var f = choices.filter(function (c) { var v = p.get(id + ".f" + c[0]); if (v !== null) c[1].value = v; return v !== null; });
+      if (text && (q !== null || s !== null || f.length)) { text.value = q || ""; pick.value = s || ""; apply(); }
+      if (o && +o[1] < heads.length) loaded.finally(function () { sortBy(table, +o[1], !o[2]); });
+      if (h && boxes.length) {
+        hide(h.split(".").map(Number).filter(function (k) { return k > 0 && k < heads.length; }));
+        boxes.forEach(function (x, j) { x.checked = hiddenCols.indexOf(j + 1) < 0; });
+      }
+    };
+  }
+  all("table[data-tools]").forEach(tools);
+  function restore() { var p = params().p; for (var id in views) views[id](p); }
+
+  // Exact values on hover, where they are in the page's data.
+  doc.addEventListener("mouseover", function (e) {
+    var td = e.target.closest && e.target.closest("td");
+    if (!td || td.title || !td.closest("table[data-tools]")) return;
+    var x = exactOf(td);
+    if (x !== undefined) td.title = x;
   });
+
+  // --- what opens -----------------------------------------------------------
+  loaded.then(function () {
+    var n = 0;
+    all("details.shape").forEach(function (d) {
+      var shape = data.shapes[n++], box = d.querySelector(".pair");
+      d.addEventListener("toggle", function () { if (d.open) build(box, shape); });
+      if (d.open) build(box, shape);
+    });
+    all(".cells.lazy > details").forEach(function (d, i) {
+      d.addEventListener("toggle", function () { if (d.open) fill(d, i); });
+      if (d.open) fill(d, i);
+    });
+  }).catch(trouble);
 
   // --- links into closed cells ----------------------------------------------
   function reveal() {
-    var id = decodeURIComponent(location.hash.slice(1)), n = id && doc.getElementById(id);
+    var id = decodeURIComponent(params().anchor), n = id && doc.getElementById(id);
     for (; n; n = n.parentElement) if (n.tagName === "DETAILS") n.open = true;
     n = id && doc.getElementById(id);
     if (n) n.scrollIntoView();
   }
-  window.addEventListener("hashchange", reveal);
+  window.addEventListener("hashchange", function () { restore(); reveal(); });
+  restore();
   if (location.hash) reveal();
 
+  // How old a list is can only be said when it is read.
+  all("[data-newest]").forEach(function (n) {
+    var days = Math.floor((Date.now() - Date.parse(n.dataset.newest)) / 864e5);
+    if (days >= 7) { n.classList.add("old"); n.textContent += " That is " + days + " days ago: this list may be out of date."; }
+  });
+
   // For the console and for tests.
-  window.cvsDeck = { csv: csv, field: field, charts: drawn };
+  window.cvsDeck = { csv: csv, field: field, charts: drawn, ready: loaded, data: function () { return data; },
+    rounded: rounded, bound: bound, besides: besides, percent: percent };
 })();

@@ -1,0 +1,158 @@
+package render
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"cvs/warehouse"
+)
+
+// historian is a source that knows other runs.
+type historian struct {
+	fake
+	prev []warehouse.PrevRunRow
+	reg  []warehouse.RegressionRow
+}
+
+func (h historian) PrevRun(context.Context, string) ([]warehouse.PrevRunRow, error) {
+	return answer(h.fake, "prev", h.prev)
+}
+func (h historian) Regressions(context.Context, string) ([]warehouse.RegressionRow, error) {
+	return answer(h.fake, "regressions", h.reg)
+}
+func (h historian) WhatChanged(_ context.Context, before, _ string) ([]warehouse.ChangedRow, error) {
+	return []warehouse.ChangedRow{{Field: "image", Before: ptr("old " + before), After: ptr("new")}}, nil
+}
+func (h historian) FrameworkParity(context.Context, string) ([]warehouse.ParityRow, error) {
+	return answer(h.fake, "parity", []warehouse.ParityRow{{Reason: "no run of another framework", State: "not_comparable"}})
+}
+func (h historian) Scaling(context.Context, string) ([]warehouse.ScalingRow, error) {
+	return answer(h.fake, "scaling", []warehouse.ScalingRow(nil))
+}
+func (h historian) Golden(context.Context, string) ([]warehouse.GoldenRow, error) {
+	return answer(h.fake, "golden", []warehouse.GoldenRow(nil))
+}
+func (h historian) AccuracyPrevRun(context.Context, string) ([]warehouse.AccuracyPrevRow, error) {
+	return nil, nil
+}
+
+// The real warehouse answers all of these.
+var _ interface {
+	prevRunner
+	parityJudge
+	goldKeeper
+	noiseJudge
+	scaler
+	differ
+	accuracyComparer
+} = (*warehouse.DB)(nil)
+
+func history() historian {
+	d := fixture()
+	k := d.Cells[3].CellKey
+	return historian{fake{d, ""},
+		[]warehouse.PrevRunRow{
+			{CellKey: k, Metric: "output_throughput", State: "compared", Previous: ptr(2300.0), Value: ptr(2012.6), Ratio: ptr(0.875), BetterPct: ptr(-12.5), Changed: true, Regression: true, BaseRun: "r0", NoisePct: ptr(1.1), NoiseRuns: 7},
+			{CellKey: k, Metric: "mean_ttft_ms", State: "compared", Previous: ptr(800.0), Value: ptr(780.0), BetterPct: ptr(2.5), BaseRun: "r0"},
+			{CellKey: d.Cells[2].CellKey, State: "gone", Reason: "no result in this run"},
+		},
+		[]warehouse.RegressionRow{{CellKey: k, Metric: "output_throughput", State: "regression", Reason: "below the level of 7 runs"}},
+	}
+}
+
+func TestCompared(t *testing.T) {
+	t.Parallel()
+	d, err := Query(t.Context(), history(), "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deck := Build(d, testOptions)
+	fact := deck.Facts[0]
+	if fact.Value != "1 regression beyond noise" || !strings.Contains(fact.Note, "−12.5 % Output throughput") || fact.Href != "previous" {
+		t.Errorf("previous run: %+v", fact)
+	}
+	if deck.Facts[1].Value != "not compared" {
+		t.Errorf("golden run: %+v", deck.Facts[1])
+	}
+	rows := section(t, deck, "previous").Tables[0].Rows
+	if len(rows) != 3 || rows[0].Mark.Word != "worse" || rows[1].Mark.Word != "gone" {
+		t.Errorf("rows: %+v", rows)
+	}
+	if s := section(t, deck, "changed"); !strings.Contains(s.Intro, "r0") || s.Tables[0].Rows[0].Cells[1].Text != "old r0" {
+		t.Errorf("what changed: %+v", s)
+	}
+	if s := section(t, deck, "parity"); s.Empty != "Not compared: no run of another framework." {
+		t.Errorf("parity says %q", s.Empty)
+	}
+	for _, s := range deck.Sections {
+		if s.ID == "scaling" || s.ID == "golden" {
+			t.Errorf("section %s without anything to show", s.ID)
+		}
+	}
+}
+
+// A comparison that goes wrong is an error in its panel and takes nothing else
+// with it; a comparison that was not made is never "no regressions".
+func TestComparisonProblems(t *testing.T) {
+	t.Parallel()
+	for question, id := range map[string]string{"prev": "previous", "regressions": "previous", "parity": "parity", "golden": "golden", "scaling": "scaling"} {
+		h := history()
+		h.fail = question
+		d, err := Query(t.Context(), h, "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := section(t, Build(d, testOptions), id); s.Problem == "" {
+			t.Errorf("without %s the section %s shows no problem", question, id)
+		}
+	}
+	h := history()
+	h.prev, h.reg = []warehouse.PrevRunRow{{State: "not_comparable", Reason: "no earlier comparable run"}}, nil
+	d, err := Query(t.Context(), h, "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deck := Build(d, testOptions)
+	if f := deck.Facts[0]; f.Value != "not compared" || f.Note != "no earlier comparable run" {
+		t.Errorf("previous run: %+v", f)
+	}
+	h.prev = []warehouse.PrevRunRow{{CellKey: "k", Metric: "output_throughput", State: "compared", BetterPct: ptr(-7.0), Regression: true}}
+	if d, err = Query(t.Context(), h, "r1"); err != nil {
+		t.Fatal(err)
+	}
+	if f := Build(d, testOptions).Facts[0]; f.Value != "1 of 1 value worse by over 5 %" || !strings.Contains(f.Note, "too few earlier runs") {
+		t.Errorf("without a judgement: %+v", f)
+	}
+}
+
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	d := fixture()
+	d.Logs = []LogTail{{CellKey: d.Cells[2].CellKey, Name: "client.log", Text: strings.Repeat("x", 70<<10)}, {CellKey: d.Cells[2].CellKey, Name: "server.log", Text: "more"}}
+	s := section(t, Build(d, testOptions), "logs")
+	if len(s.Logs[0].Value) != maxLog || !strings.HasSuffix(s.Logs[0].Label, "(end)") || s.Logs[1].Value != "" {
+		t.Errorf("%d bytes of %s, %d of the second", len(s.Logs[0].Value), s.Logs[0].Label, len(s.Logs[1].Value))
+	}
+}
+
+func TestParetoFront(t *testing.T) {
+	t.Parallel()
+	points := []point{{x: 10, value: ptr(100.0)}, {x: 40, value: ptr(30.0)}, {x: 20, value: ptr(70.0)}, {x: 30, value: ptr(60.0)}, {x: 15, value: ptr(65.0)}, {x: 40, value: ptr(20.0)}}
+	paretoFront(points)
+	var front []float64
+	for _, p := range points {
+		if p.front {
+			front = append(front, p.x, *p.value)
+		}
+	}
+	want := []float64{10, 100, 20, 70, 30, 60, 40, 30}
+	if len(front) != len(want) {
+		t.Fatalf("front %v, want %v", front, want)
+	}
+	for i := range want {
+		if front[i] != want[i] {
+			t.Fatalf("front %v, want %v", front, want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package render
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"cvs/warehouse"
+)
+
+// What a [Source] may know besides; without it the deck says "not compared".
+type (
+	prevRunner interface {
+		PrevRun(ctx context.Context, runID string) ([]warehouse.PrevRunRow, error)
+	}
+	parityJudge interface {
+		FrameworkParity(ctx context.Context, runID string) ([]warehouse.ParityRow, error)
+	}
+	goldKeeper interface {
+		Golden(ctx context.Context, runID string) ([]warehouse.GoldenRow, error)
+	}
+	noiseJudge interface {
+		Regressions(ctx context.Context, runID string) ([]warehouse.RegressionRow, error)
+	}
+	scaler interface {
+		Scaling(ctx context.Context, runID string) ([]warehouse.ScalingRow, error)
+	}
+	differ interface {
+		WhatChanged(ctx context.Context, before, after string) ([]warehouse.ChangedRow, error)
+	}
+	accuracyComparer interface {
+		AccuracyPrevRun(ctx context.Context, runID string) ([]warehouse.AccuracyPrevRow, error)
+	}
+	logKeeper interface {
+		// LogTails is the end of the logs of the cells that failed to run.
+		LogTails(ctx context.Context, runID string) ([]LogTail, error)
+	}
+)
+
+// queryMore asks for what not every source knows.
+func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func(section string, err error) error) error {
+	judged := map[[3]string]warehouse.RegressionRow{}
+	if s, ok := src.(noiseJudge); ok {
+		rows, err := s.Regressions(ctx, runID)
+		if may("previous", err) != nil {
+			return err
+		}
+		for _, r := range rows {
+			judged[[3]string{r.CellKey, r.Slot, r.Metric}] = r
+		}
+	}
+	if s, ok := src.(prevRunner); ok {
+		rows, err := s.PrevRun(ctx, runID)
+		if may("previous", err) != nil {
+			return err
+		}
+		for _, r := range rows {
+			j := judged[[3]string{r.CellKey, r.Slot, r.Metric}]
+			reason := r.Reason
+			if reason == "" && r.Changed {
+				reason = j.Reason
+			}
+			d.Prev = append(d.Prev, ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.BaseRun, OtherAt: r.BaseAt, Value: r.Value, Other: r.Previous,
+				Ratio: r.Ratio, BetterPct: r.BetterPct, State: r.State, Reason: reason, Changed: r.Changed, Regression: r.Regression, NoisePct: r.NoisePct, NoiseRuns: r.NoiseRuns, Judgement: j.State})
+		}
+	}
+	if s, ok := src.(differ); ok {
+		if before := mostlyComparedWith(d.Prev); before != "" {
+			var err error
+			if d.Changed, err = s.WhatChanged(ctx, before, runID); may("changed", err) != nil {
+				return err
+			}
+		}
+	}
+	if s, ok := src.(goldKeeper); ok {
+		rows, err := s.Golden(ctx, runID)
+		if may("golden", err) != nil {
+			return err
+		}
+		for _, r := range rows {
+			x := ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.GoldenRun, OtherAt: r.PinnedAt, Value: r.Value, Other: r.Golden,
+				BetterPct: r.BetterPct, State: "compared", Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.Regression}
+			if r.BetterPct == nil {
+				x.State = "not_comparable"
+			}
+			d.Golden = append(d.Golden, x)
+		}
+	}
+	if s, ok := src.(parityJudge); ok {
+		rows, err := s.FrameworkParity(ctx, runID)
+		if may("parity", err) != nil {
+			return err
+		}
+		for _, r := range rows {
+			reason := r.Reason
+			if r.ReferenceDriver != "" {
+				reason = strings.TrimSuffix("against "+r.ReferenceDriver+"; "+reason, "; ")
+			}
+			d.Parity = append(d.Parity, ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.ReferenceRun, OtherAt: r.ReferenceAt, Value: r.Value, Other: r.Reference,
+				Ratio: r.Ratio, BetterPct: r.BetterPct, State: r.State, Reason: reason, Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.BetterPct != nil && *r.BetterPct < -5})
+		}
+	}
+	var err error
+	if s, ok := src.(scaler); ok {
+		if d.Scaling, err = s.Scaling(ctx, runID); may("scaling", err) != nil {
+			return err
+		}
+	}
+	if s, ok := src.(accuracyComparer); ok {
+		if d.AccuracyPrev, err = s.AccuracyPrevRun(ctx, runID); may("accuracy", err) != nil {
+			return err
+		}
+	}
+	if s, ok := src.(logKeeper); ok {
+		if d.Logs, err = s.LogTails(ctx, runID); may("logs", err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostlyComparedWith is the run that most values were compared with; "" without
+// one.
+func mostlyComparedWith(rows []ComparedRow) string {
+	count, best := map[string]int{}, ""
+	for _, r := range rows {
+		if r.State != "compared" || r.OtherRun == "" {
+			continue
+		}
+		count[r.OtherRun]++
+		if count[r.OtherRun] > count[best] || count[r.OtherRun] == count[best] && r.OtherRun < best {
+			best = r.OtherRun
+		}
+	}
+	return best
+}

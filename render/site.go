@@ -1,0 +1,417 @@
+package render
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cvs/collect/metric"
+	"cvs/templates"
+	"cvs/warehouse"
+)
+
+// An Entry is what the pages around the decks need to know of one published
+// run. It is written beside its deck, so that an index can be made of a folder
+// into which several warehouses publish.
+type Entry struct {
+	Version    int         `json:"entry_version"` // 1
+	RunID      string      `json:"run_id"`
+	Folder     string      `json:"folder"` // below runs/
+	Started    *time.Time  `json:"started_at"`
+	Published  time.Time   `json:"published_at"`
+	Model      string      `json:"model"`
+	Precision  string      `json:"precision"`
+	GPU        string      `json:"gpu"`
+	Driver     string      `json:"driver"`
+	TP         int         `json:"tp"`
+	PP         int         `json:"pp"`
+	DP         int         `json:"dp"`
+	NNodes     int         `json:"nnodes"`
+	Simulated  bool        `json:"simulated"`
+	Image      string      `json:"image"`
+	Tool       string      `json:"tool_version"`
+	Verdict    string      `json:"verdict"` // pass, fail, record
+	Incomplete bool        `json:"incomplete"`
+	Expected   int         `json:"cells_expected"`
+	Measured   int         `json:"cells_measured"`
+	Failed     int         `json:"gates_failed"`
+	Evaluated  int         `json:"gates_evaluated"`
+	Peak       *float64    `json:"peak_output_throughput"` // tok/s, of the best cell
+	Cells      []EntryCell `json:"cells"`
+}
+
+// An EntryCell is one cell of an [Entry].
+type EntryCell struct {
+	Key    string   `json:"cell_id"`
+	Name   string   `json:"name"`
+	State  string   `json:"state"`
+	Output *float64 `json:"output_throughput"` // tok/s
+	TTFT   *float64 `json:"mean_ttft_ms"`
+}
+
+// EntryOf sums up a run for the pages around the decks.
+func EntryOf(d *Data, o Options) Entry {
+	b := newBuilder(d)
+	r := d.Run
+	e := Entry{Version: 1, RunID: r.RunID, Folder: FolderName(r.RunID), Started: r.StartedAt, Published: o.Now.UTC(), Model: r.Model, Precision: r.Precision, GPU: r.GPUArch,
+		Driver: r.Driver, TP: r.TP, PP: r.PP, DP: r.DP, NNodes: r.NNodes, Simulated: r.Simulated, Image: r.Image, Tool: r.ToolVersion,
+		Verdict: string(d.Status.Verdict), Incomplete: d.Status.Incomplete, Expected: d.Status.Expected, Measured: d.Status.Measured,
+		Failed: d.Status.Fail + d.Status.Invalid, Evaluated: d.Status.Pass + d.Status.Fail + d.Status.Invalid, Cells: []EntryCell{}}
+	usable := func(v *float64) *float64 {
+		if v == nil || !finite(*v) {
+			return nil
+		}
+		return v
+	}
+	for _, c := range b.cells {
+		x := EntryCell{Key: c.CellKey, Name: c.name, State: string(c.State)}
+		if c.State != warehouse.Error {
+			x.Output, x.TTFT = usable(c.metric(metric.Headline).Value), usable(c.metric("mean_ttft_ms").Value)
+		}
+		if x.Output != nil && (e.Peak == nil || *x.Output > *e.Peak) {
+			e.Peak = x.Output
+		}
+		e.Cells = append(e.Cells, x)
+	}
+	return e
+}
+
+// FolderName is a run's folder below runs/: its id, or a safe name made of it
+// where it could be a path or an odd file name.
+func FolderName(runID string) string {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
+	}
+	plain := runID != "" && len(runID) <= 100 && runID[0] != '.' && strings.IndexFunc(runID, func(r rune) bool { return !safe(r) }) < 0
+	if plain {
+		return runID
+	}
+	return anchor("run", runID, map[string]bool{}) + "-" + short(runID)
+}
+
+func short(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:4])
+}
+
+// Configuration is what runs must share to stand in one history: model,
+// precision, GPU, framework, parallelism, nodes, simulated or real.
+func (e Entry) Configuration() string {
+	return strings.Join([]string{e.Model, e.Precision, e.GPU, e.Driver, fmt.Sprintf("TP %d PP %d DP %d", e.TP, e.PP, e.DP), strconv.Itoa(e.NNodes), strconv.FormatBool(e.Simulated)}, "\x00")
+}
+
+// HistoryName is the file name of the configuration's history page.
+func (e Entry) HistoryName() string {
+	return strings.TrimPrefix(anchor("", e.GPU+"-"+e.Driver+"-"+e.Model, map[string]bool{}), "-") + "-" + short(e.Configuration()) + ".html"
+}
+
+func (e Entry) mark() Mark {
+	switch {
+	case e.Verdict == "fail":
+		return Mark{Class: "fail", Word: "fail"}
+	case e.Incomplete:
+		return Mark{Class: "incomplete", Word: "incomplete"}
+	case e.Verdict == "pass":
+		return Mark{Class: "pass", Word: "pass"}
+	}
+	return Mark{Class: "record", Word: "record only"}
+}
+
+// newestFirst orders runs by start; those without one come last.
+func newestFirst(entries []Entry) []Entry {
+	out := slices.Clone(entries)
+	slices.SortStableFunc(out, func(x, y Entry) int {
+		switch {
+		case x.Started == nil && y.Started == nil:
+			return cmp.Compare(y.RunID, x.RunID)
+		case x.Started == nil:
+			return 1
+		case y.Started == nil:
+			return -1
+		}
+		return cmp.Or(y.Started.Compare(*x.Started), cmp.Compare(y.RunID, x.RunID))
+	})
+	return out
+}
+
+// A site is a page around the decks.
+type site struct {
+	Title, Eyebrow, Heading string
+	Sub                     []string
+	Stale                   string // RFC 3339 time of the newest run, "" without one
+	StaleText               string
+	Problems                []string
+	Sections                []*Section
+	Footer                  []string
+}
+
+// WriteIndex prints the page that leads to all published runs. problems are
+// folders that could not be read, in words.
+func WriteIndex(w io.Writer, entries []Entry, problems []string, o Options) error {
+	entries = newestFirst(entries)
+	s := &site{Title: "Published runs · cvs", Eyebrow: "cvs", Heading: "Published runs", Problems: problems, Footer: siteFooter(o)}
+	configs := byConfiguration(entries)
+	s.Sub = []string{plural(len(entries), "run"), plural(len(configs), "configuration")}
+	s.stale(entries)
+	per := &Section{ID: "configurations", Title: "Configurations", Count: strconv.Itoa(len(configs)),
+		Intro: "The newest run of each configuration, and the best output throughput of its runs from the oldest to the newest. Simulated runs have configurations of their own."}
+	t := &Table{ID: "configuration-table", Caption: "Configurations", Tall: true, Tools: true, Head: []Column{{Text: "Newest"}, {Text: "Model", Filter: true}, {Text: "GPU", Filter: true}, {Text: "Framework", Filter: true},
+		{Text: "Setup"}, {Text: "Newest run"}, {Text: "Peak output", Unit: "tok/s", Class: "n"}, {Text: "Over time", Class: "barcell"}, {Text: "Runs", Class: "n"}, {Text: "History"}}}
+	for _, c := range configs {
+		e := c[0]
+		m := e.mark()
+		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: orDash(text(e.Model))}, {Text: orDash(text(e.GPU))}, {Text: orDash(text(e.Driver))},
+			{Text: e.setup()}, e.deckLink(""), peakCell(e.Peak), {Class: "barcell", Spark: spark(peaks(c))}, {Text: strconv.Itoa(len(c)), Class: "n"}, {Text: "Show", Page: "history/" + e.HistoryName()}}})
+	}
+	per.Tables = []*Table{t}
+	all := &Section{ID: "runs", Title: "All runs", Count: strconv.Itoa(len(entries)), Intro: "Newest first. A name leads to the run's deck."}
+	all.Tables = []*Table{runTable(entries, "", true)}
+	if len(entries) == 0 {
+		per.Tables, all.Tables = nil, nil
+		per.Empty, all.Empty = "Nothing is published.", "Nothing is published."
+	}
+	s.Sections = []*Section{per, all}
+	return s.write(w, o)
+}
+
+// WriteHistory prints the page of one configuration; entries are its runs.
+func WriteHistory(w io.Writer, entries []Entry, o Options) error {
+	entries = newestFirst(entries)
+	e := entries[0]
+	s := &site{Title: "History · " + text(e.Model) + " · cvs", Eyebrow: "History of a configuration", Heading: orDash(text(e.Model)), Footer: siteFooter(o),
+		Sub: []string{orDash(text(e.GPU)), orDash(text(e.Driver)), e.setup(), plural(len(entries), "run")}}
+	s.stale(entries)
+	type series struct {
+		name    string
+		mark    Mark
+		folder  string
+		values  []*float64 // oldest first, one a run
+		newest  *float64
+		before  *float64
+		carried string
+	}
+	var order []*series
+	by := map[string]*series{}
+	for i, run := range entries {
+		for _, c := range run.Cells {
+			x := by[c.Key]
+			if x == nil {
+				x = &series{name: text(c.Name), mark: mark(warehouse.State(c.State)), folder: run.Folder, values: make([]*float64, len(entries))}
+				if i > 0 {
+					x.carried = "not in the newest run"
+				}
+				by[c.Key] = x
+				order = append(order, x)
+			}
+			x.values[len(entries)-1-i] = c.Output
+			switch i {
+			case 0:
+				x.newest = c.Output
+			case 1:
+				x.before = c.Output
+			}
+		}
+	}
+	cells := &Section{ID: "cells", Title: "Cells over time", Count: strconv.Itoa(len(order)),
+		Intro: "Output throughput of each cell, run by run; a gap is a run without a value. This is what was measured and not a judgement: whether a change is more than noise is said by the comparison in a run's deck."}
+	t := &Table{ID: "cell-table", Caption: "Cells over time", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "Newest"}, {Text: "Output before", Unit: "tok/s", Class: "n"}, {Text: "Output newest", Unit: "tok/s", Class: "n"}, {Text: "Over time", Class: "barcell"}}}
+	for _, x := range order {
+		m := x.mark
+		state := Cell{Mark: &m}
+		if x.carried != "" {
+			m = Mark{}
+			state = Cell{Text: x.carried, Class: "dim"}
+		}
+		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Text: x.name}, state, peakCell(x.before), peakCell(x.newest), {Class: "barcell", Spark: spark(x.values)}}})
+	}
+	cells.Tables = []*Table{t}
+	runs := &Section{ID: "runs", Title: "Runs", Count: strconv.Itoa(len(entries)), Tables: []*Table{runTable(entries, "../", false)}}
+	s.Sections = []*Section{cells, runs, {ID: "index", Title: "Elsewhere", Links: []Link{{"All published runs", "../index.html"}}}}
+	return s.write(w, o)
+}
+
+func byConfiguration(newest []Entry) [][]Entry {
+	var order [][]Entry
+	at := map[string]int{}
+	for _, e := range newest {
+		k := e.Configuration()
+		i, ok := at[k]
+		if !ok {
+			i = len(order)
+			at[k] = i
+			order = append(order, nil)
+		}
+		order[i] = append(order[i], e)
+	}
+	return order
+}
+
+// ByConfiguration groups runs that share a configuration, the newest first in
+// each group and the group of the newest run first.
+func ByConfiguration(entries []Entry) [][]Entry { return byConfiguration(newestFirst(entries)) }
+
+func (e Entry) setup() string {
+	out := fmt.Sprintf("TP %d · PP %d", e.TP, e.PP)
+	if e.TP == 0 {
+		out = "setup not stated"
+	}
+	if e.DP > 1 {
+		out += " · DP " + strconv.Itoa(e.DP)
+	}
+	if e.NNodes > 1 {
+		out += " · " + plural(e.NNodes, "node")
+	}
+	if e.Precision != "" {
+		out += " · " + text(e.Precision)
+	}
+	if e.Simulated {
+		out += " · SIMULATED"
+	}
+	return out
+}
+
+func (e Entry) deckLink(up string) Cell {
+	name := text(e.RunID)
+	if e.Started != nil {
+		name = e.Started.UTC().Format("2006-01-02 15:04")
+	}
+	return Cell{Text: name, Class: "nw", Page: up + "runs/" + e.Folder + "/" + DeckName, Title: text(e.RunID), Raw: text(e.RunID), HasRaw: true}
+}
+
+// DeckName and SidecarName are the names of a run's pages wherever they are
+// written, as users of the older suite know them.
+const (
+	DeckName    = "atom_run_deck.html"
+	SidecarName = "atom_run_deck.json"
+)
+
+func runTable(entries []Entry, up string, identity bool) *Table {
+	t := &Table{ID: "run-table", Caption: "Runs", Tall: true, Tools: true, Head: []Column{{Text: "Verdict"}, {Text: "Run"}}}
+	if identity {
+		t.Head = append(t.Head, Column{Text: "Model", Filter: true}, Column{Text: "GPU", Filter: true}, Column{Text: "Framework", Filter: true}, Column{Text: "Setup"})
+	}
+	t.Head = append(t.Head, Column{Text: "Cells", Title: "measured of planned"}, Column{Text: "Gates failed", Class: "n"}, Column{Text: "Peak output", Unit: "tok/s", Class: "n"}, Column{Text: "Image"}, Column{Text: "Data"})
+	for _, e := range entries {
+		m := e.mark()
+		cells := []Cell{{Mark: &m}, e.deckLink(up)}
+		if e.Incomplete && m.Class != "incomplete" {
+			cells[0].Small = "incomplete"
+		}
+		if identity {
+			cells = append(cells, Cell{Text: orDash(text(e.Model))}, Cell{Text: orDash(text(e.GPU))}, Cell{Text: orDash(text(e.Driver))}, Cell{Text: e.setup()})
+		}
+		failed := Cell{Text: fmt.Sprintf("%d of %d", e.Failed, e.Evaluated), Class: "n", Raw: strconv.Itoa(e.Failed), HasRaw: true}
+		if e.Evaluated == 0 {
+			failed = Cell{Text: "none judged", Class: "n dim", HasRaw: true}
+		}
+		cells = append(cells, Cell{Text: fmt.Sprintf("%d of %d", e.Measured, e.Expected), Class: "nw"}, failed, peakCell(e.Peak), Cell{Text: orDash(text(e.Image)), Class: "id"},
+			Cell{Text: "JSON", Page: up + "runs/" + e.Folder + "/" + SidecarName})
+		t.Rows = append(t.Rows, Row{Mark: m, Cells: cells})
+	}
+	return t
+}
+
+func peakCell(v *float64) Cell {
+	if v == nil {
+		return Cell{Text: "—", Class: "n dim", HasRaw: true}
+	}
+	return Cell{Text: rounded(metric.Headline, *v), Class: "n", Title: exact(*v), Raw: exact(*v), HasRaw: true}
+}
+
+func peaks(newest []Entry) []*float64 {
+	var out []*float64
+	for _, e := range slices.Backward(newest) {
+		out = append(out, e.Peak)
+	}
+	return out
+}
+
+// A Spark is a small line from the oldest value to the newest, from zero to the
+// highest of them, in a box of 100 by 24; a value that is missing is a gap.
+type Spark struct{ Line, Dot, Label string }
+
+func spark(values []*float64) *Spark {
+	top, n := 0.0, 0
+	for _, v := range values {
+		if v != nil {
+			top, n = math.Max(top, *v), n+1
+		}
+	}
+	if n == 0 || top <= 0 {
+		return nil
+	}
+	var b strings.Builder
+	s := &Spark{}
+	pen := "M"
+	for i, v := range values {
+		if v == nil {
+			pen = "M"
+			continue
+		}
+		x, y := 97.0, 22-20*(*v)/top
+		if len(values) > 1 {
+			x = 3 + 94*float64(i)/float64(len(values)-1)
+		}
+		fmt.Fprintf(&b, "%s%.1f %.1f", pen, x, y)
+		pen = "L"
+		// A zero-length line with round ends is a dot in any size.
+		s.Dot = fmt.Sprintf("M%.1f %.1fh0", x, y)
+		s.Label = rounded(metric.Headline, *v)
+	}
+	s.Line = b.String()
+	s.Label = fmt.Sprintf("%s of %s, newest %s tok/s", plural(n, "value"), plural(len(values), "run"), s.Label)
+	return s
+}
+
+func (s *site) stale(newest []Entry) {
+	if len(newest) == 0 || newest[0].Started == nil {
+		return
+	}
+	s.Stale = newest[0].Started.UTC().Format(time.RFC3339)
+	s.StaleText = "The newest run started " + instant(*newest[0].Started) + "."
+}
+
+func siteFooter(o Options) []string {
+	made := "Made by cvs " + orDash(text(o.ToolVersion))
+	if !o.Now.IsZero() {
+		made += " on " + instant(o.Now)
+	}
+	return []string{made + ". Every verdict was decided when its run was loaded; this page only lists it."}
+}
+
+func (s *site) write(w io.Writer, o Options) error {
+	files := templates.Deck()
+	t, err := pageTemplate(files)
+	if err != nil {
+		return err
+	}
+	css, err := fs.ReadFile(files, "deck.css")
+	if err != nil {
+		return fmt.Errorf("reading the page's assets: %w", err)
+	}
+	boot, err := fs.ReadFile(files, "boot.js")
+	if err != nil {
+		return fmt.Errorf("reading the page's assets: %w", err)
+	}
+	buf := bufio.NewWriter(w)
+	err = t.ExecuteTemplate(buf, "site", struct {
+		*site
+		Policy, ToolVersion string
+		Style               template.CSS
+		Boot                template.JS
+	}{s, policy(css, boot), o.ToolVersion, template.CSS(css), template.JS(boot)})
+	if err != nil {
+		return fmt.Errorf("printing the page: %w", err)
+	}
+	return buf.Flush()
+}
