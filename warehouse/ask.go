@@ -135,11 +135,14 @@ type SchemaColumn struct {
 
 // Schema lists views with their columns and comments, then tables.
 func (w *DB) Schema(ctx context.Context) ([]SchemaColumn, error) {
+	if err := w.putComments(ctx); err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
 	rows, err := query(ctx, w.db, `
 		SELECT c.table_name, coalesce(v.comment, ''), v.view_name IS NOT NULL, c.column_name, c.data_type, coalesce(c.comment, '')
 		FROM duckdb_columns() c
-		LEFT JOIN duckdb_views() v ON v.view_name = c.table_name AND NOT v.internal
-		WHERE NOT c.internal AND c.table_name <> 'warehouse_info'
+		LEFT JOIN duckdb_views() v ON v.view_name = c.table_name AND v.database_name = c.database_name AND NOT v.internal
+		WHERE NOT c.internal AND c.database_name = current_database() AND c.table_name <> 'warehouse_info'
 		ORDER BY v.view_name IS NULL, c.table_name, c.column_index`,
 		func(c *SchemaColumn) []any {
 			return []any{&c.Relation, &c.RelationComment, &c.IsView, &c.Name, &c.Type, &c.Comment}

@@ -69,6 +69,7 @@ func build(run *artifact.Run, digest string) *batch {
 	b.runRows(digest)
 	b.planRows()
 	b.sampleRows()
+	b.originRow()
 	return b
 }
 

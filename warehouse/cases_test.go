@@ -85,7 +85,7 @@ func TestCases(t *testing.T) {
 	}
 	w := open(t, "")
 	load(t, w, runs...)
-	list, err := w.Runs(t.Context())
+	list, err := w.Runs(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

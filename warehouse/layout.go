@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"cvs/collect/artifact"
-	"cvs/warehouse/ingest"
 )
 
 // maxFile is the largest result file read, in bytes.
@@ -151,39 +150,4 @@ type buffer struct{ b []byte }
 func (w *buffer) Write(p []byte) (int, error) {
 	w.b = append(w.b, p...)
 	return len(p), nil
-}
-
-// Loose makes a run of one result file that belongs to none. Its id is
-// loose-<first 12 digits of the sha256>; it has a start only if the file gives
-// one in epoch seconds, and no plan: whatever is found in it becomes a cell.
-// The error is that of [ingest.Parse]; name is kept as the path.
-func Loose(name string, data []byte) (*artifact.Run, error) {
-	doc, err := ingest.Parse(name, data)
-	if err != nil {
-		return nil, err
-	}
-	s := sha256.Sum256(data)
-	sha := hex.EncodeToString(s[:])
-	run := &artifact.Run{Meta: artifact.Meta{
-		FormatVersion: artifact.FormatVersion, RunID: "loose-" + sha[:12], Suite: "loose", Status: artifact.Done,
-		EnforceOrigin: "a loose file has no thresholds",
-	}}
-	r := artifact.Result{Path: name, Data: data, SHA256: sha, Repeat: 1}
-	if doc.Format == ingest.LMEval {
-		r.CellKey = strings.TrimSuffix(path.Base(name), path.Ext(name))
-		run.Accuracy = []artifact.Result{r}
-	} else {
-		run.Results = []artifact.Result{r}
-	}
-	if len(doc.Samples) > 0 {
-		id := doc.Samples[0].Identity
-		run.Meta.Identity = artifact.Identity{Model: id.Model, GPUSeen: id.GPU, NNodes: 1, PP: 1, DP: 1}
-		if id.TP != nil && *id.TP > 0 && *id.TP < 1<<16 {
-			run.Meta.Identity.TP = int(*id.TP)
-		}
-		if when, ok := exactStart(id); ok {
-			run.Meta.StartedAt = &when
-		}
-	}
-	return run, nil
 }

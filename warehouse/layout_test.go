@@ -78,10 +78,11 @@ func TestLoose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := warehouse.Loose(file, data)
-	if err != nil {
-		t.Fatal(err)
+	runs, err := warehouse.Loose(file, data)
+	if err != nil || len(runs) != 1 {
+		t.Fatal(len(runs), err)
 	}
+	run := runs[0]
 	w := open(t, "")
 	load(t, w, run)
 	status, err := w.RunStatus(t.Context(), run.Meta.RunID)

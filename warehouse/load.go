@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/duckdb/duckdb-go/v2"
+	"golang.org/x/sync/errgroup" // bounded workers
 
 	"cvs/collect/artifact"
 )
@@ -51,14 +53,25 @@ func (e *ConflictError) Error() string {
 
 // loaderVersion changes when the loader stores more or other rows of the same
 // files, so that loading again replaces them.
-const loaderVersion = 1
+const loaderVersion = 2
 
-// Load stores runs, each in one transaction: wholly or not at all. A run that is
-// there already is left alone if nothing changed, and replaced if every stored
-// file is still there byte for byte. The results are in the order of the runs
-// and end before the first run that could not be stored for a reason other than
-// a conflict; conflicts are joined into the error as *ConflictError.
+// A transaction of Load holds at most this many runs and bytes of raw files: a
+// commit costs more than a small run, and a crash loses what is not committed.
+const (
+	batchRuns  = 256
+	batchBytes = 16 << 20
+)
+
+// Load stores runs, several to a transaction, each wholly or not at all. A run
+// that is there already is left alone if nothing changed, and replaced if every
+// stored file is still there byte for byte. The results are in the order of the
+// runs and end before the first batch with a run that could not be stored for a
+// reason other than a conflict; conflicts are joined into the error as
+// *ConflictError.
 func (w *DB) Load(ctx context.Context, runs ...*artifact.Run) ([]LoadResult, error) {
+	if w.readOnly {
+		return nil, fmt.Errorf("load: the warehouse %s is open read-only", w.path)
+	}
 	conn, err := w.db.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -66,28 +79,44 @@ func (w *DB) Load(ctx context.Context, runs ...*artifact.Run) ([]LoadResult, err
 	defer conn.Close()
 	var results []LoadResult
 	var conflicts []error
-	for _, run := range runs {
-		r, err := loadRun(ctx, conn, run)
-		var conflict *ConflictError
-		switch {
-		case errors.As(err, &conflict):
-			conflicts = append(conflicts, err)
-		case err != nil:
-			return results, errors.Join(append(conflicts, fmt.Errorf("load run %s: %w", run.Meta.RunID, err))...)
+	for len(runs) > 0 {
+		n := batchLen(runs)
+		r, refused, err := loadBatch(ctx, conn, runs[:n])
+		if err != nil && n > 1 && ctx.Err() == nil {
+			n = 1 // so that one bad run takes no other with it
+			r, refused, err = loadBatch(ctx, conn, runs[:n])
 		}
-		results = append(results, r)
+		conflicts = append(conflicts, refused...)
+		if err != nil {
+			return results, errors.Join(append(conflicts, fmt.Errorf("load run %s: %w", runs[0].Meta.RunID, err))...)
+		}
+		results = append(results, r...)
+		runs = runs[n:]
 	}
 	return results, errors.Join(conflicts...)
 }
 
-func loadRun(ctx context.Context, conn *sql.Conn, run *artifact.Run) (r LoadResult, err error) {
-	r = LoadResult{RunID: run.Meta.RunID, Outcome: Loaded}
-	if r.RunID == "" {
-		return r, errors.New("the run has no id")
+// batchLen is how many of runs go into one transaction: never one id twice.
+func batchLen(runs []*artifact.Run) int {
+	ids := make(map[string]bool)
+	bytes := 0
+	for i, r := range runs {
+		for _, x := range slices.Concat(r.Results, r.Accuracy) {
+			bytes += len(x.Data)
+		}
+		if i > 0 && (i == batchRuns || bytes > batchBytes || ids[r.Meta.RunID]) {
+			return i
+		}
+		ids[r.Meta.RunID] = true
 	}
-	digest := contentDigest(run)
+	return len(runs)
+}
+
+func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run) (results []LoadResult, conflicts []error, err error) {
+	digests := make([]string, len(runs))
+	each(len(runs), func(i int) { digests[i] = contentDigest(runs[i]) })
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
-		return r, err
+		return nil, nil, err
 	}
 	open := true
 	defer func() {
@@ -96,40 +125,95 @@ func loadRun(ctx context.Context, conn *sql.Conn, run *artifact.Run) (r LoadResu
 			err = errors.Join(err, rerr)
 		}
 	}()
-	var stored string
-	switch err := conn.QueryRowContext(ctx, "SELECT content_sha256 FROM run WHERE run_id = ?", r.RunID).Scan(&stored); {
-	case errors.Is(err, sql.ErrNoRows):
-	case err != nil:
-		return r, err
-	case stored == digest:
-		r.Outcome = Unchanged
-		return r, nil
-	default:
-		missing, err := lost(ctx, conn, run)
-		if err != nil {
-			return r, err
+	stored, err := storedDigests(ctx, conn, runs)
+	if err != nil {
+		return nil, nil, err
+	}
+	results = make([]LoadResult, len(runs))
+	var fresh []int
+	for i, run := range runs {
+		r := &results[i]
+		if r.RunID, r.Outcome = run.Meta.RunID, Loaded; r.RunID == "" {
+			return nil, nil, errors.New("the run has no id")
 		}
-		if missing != "" {
-			r.Outcome = Refused
-			return r, &ConflictError{RunID: r.RunID, Path: missing}
-		}
-		r.Outcome = Replaced
-		for _, table := range runTables() {
-			if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE run_id = ?", r.RunID); err != nil {
-				return r, err
+		switch old, ok := stored[r.RunID]; {
+		case ok && old == digests[i]:
+			r.Outcome = Unchanged
+			continue
+		case ok:
+			missing, err := lost(ctx, conn, run)
+			if err != nil {
+				return nil, nil, err
+			}
+			if missing != "" {
+				r.Outcome = Refused
+				conflicts = append(conflicts, &ConflictError{RunID: r.RunID, Path: missing})
+				continue
+			}
+			r.Outcome = Replaced
+			for _, table := range append(runTables(), "measurement", "cell_result") {
+				if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE run_id = ?", r.RunID); err != nil {
+					return nil, nil, err
+				}
 			}
 		}
+		fresh = append(fresh, i)
 	}
-	b := build(run, digest)
-	r.Artifacts, r.Samples, r.Errors, r.Warnings = len(b.rows["artifact"]), len(b.rows["sample"]), b.errors, b.warnings
-	if err := b.append(ctx, conn); err != nil {
-		return r, err
+	if len(fresh) == 0 {
+		return results, conflicts, nil
+	}
+	batches := make([]*batch, len(fresh))
+	each(len(fresh), func(n int) { batches[n] = build(runs[fresh[n]], digests[fresh[n]]) })
+	ids := make([]string, len(fresh))
+	for n, i := range fresh {
+		b := batches[n]
+		ids[n] = runs[i].Meta.RunID
+		r := &results[i]
+		r.Artifacts, r.Samples, r.Errors, r.Warnings = len(b.rows["artifact"]), len(b.rows["sample"]), b.errors, b.warnings
+	}
+	if err := appendRows(ctx, conn, batches); err != nil {
+		return nil, nil, err
+	}
+	if err := measure(ctx, conn, ids); err != nil {
+		return nil, nil, err
+	}
+	if err := findShifts(ctx, conn, ids); err != nil {
+		return nil, nil, err
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
-		return r, err
+		return nil, nil, err
 	}
 	open = false
-	return r, nil
+	return results, conflicts, nil
+}
+
+// each does f for 0 … n-1 on all processors.
+func each(n int, f func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		g.Go(func() error { f(i); return nil })
+	}
+	_ = g.Wait() // f returns no error
+}
+
+// storedDigests are the content digests of those of runs that are stored.
+func storedDigests(ctx context.Context, conn *sql.Conn, runs []*artifact.Run) (map[string]string, error) {
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = r.Meta.RunID
+	}
+	marks, args := placeholders(ids)
+	rows, err := query(ctx, conn, "SELECT run_id, content_sha256 FROM run WHERE run_id IN ("+marks+")",
+		func(r *[2]string) []any { return []any{&r[0], &r[1]} }, args...)
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[string]string, len(rows))
+	for _, r := range rows {
+		stored[r[0]] = r[1]
+	}
+	return stored, nil
 }
 
 // lost returns the first stored file of the run that is not among the new ones.
@@ -188,28 +272,29 @@ func contentDigest(run *artifact.Run) string {
 // runTables are the tables that hold rows of a run, in the order of appending.
 func runTables() []string {
 	return []string{"run", "input_file", "image_digest", "expected_cell", "expected_task", "threshold",
-		"stage", "artifact", "attempt", "sample", "raw_value", "problem"}
+		"stage", "artifact", "attempt", "sample", "raw_value", "problem", "run_origin"}
 }
 
-// append writes the rows within the transaction of conn.
-func (b *batch) append(ctx context.Context, conn *sql.Conn) error {
+// appendRows writes the rows of all batches within the transaction of conn.
+func appendRows(ctx context.Context, conn *sql.Conn, batches []*batch) error {
 	return conn.Raw(func(dc any) error {
 		c, ok := dc.(driver.Conn)
 		if !ok {
 			return fmt.Errorf("unexpected driver connection %T", dc)
 		}
 		for _, table := range runTables() {
-			rows := b.rows[table]
-			if len(rows) == 0 {
+			if !slices.ContainsFunc(batches, func(b *batch) bool { return len(b.rows[table]) > 0 }) {
 				continue
 			}
 			a, err := duckdb.NewAppenderFromConn(c, "", table)
 			if err != nil {
 				return fmt.Errorf("%s: %w", table, err)
 			}
-			for _, row := range rows {
-				if err = a.AppendRow(row...); err != nil {
-					break
+			for _, b := range batches {
+				for _, row := range b.rows[table] {
+					if err == nil {
+						err = a.AppendRow(row...)
+					}
 				}
 			}
 			if err = errors.Join(err, a.Close()); err != nil {

@@ -75,44 +75,81 @@ type RunRow struct {
 	Skipped         int
 }
 
-// Runs lists all runs, the newest first; runs without a start come last.
-func (w *DB) Runs(ctx context.Context) ([]RunRow, error) {
-	return read(ctx, w, "runs", `
-		SELECT run_id, coalesce(suite, ''), coalesce(profile, ''), started_at, ended_at, coalesce(model, ''), coalesce(precision, ''),
+// runColumns are the columns of view runs in the order of [runDest].
+const runColumns = `run_id, coalesce(suite, ''), coalesce(profile, ''), started_at, ended_at, coalesce(model, ''), coalesce(precision, ''),
 			coalesce(gpu_arch, ''), coalesce(gpu_seen, ''), gpu_confirmed, coalesce(driver, ''), coalesce(tp, 0), coalesce(pp, 0), coalesce(dp, 0),
 			coalesce(nnodes, 0), coalesce(gpus, 0), coalesce(image, ''), coalesce(hosts, '[]'), scaling_baseline, simulated, enforce,
 			coalesce(enforce_origin, ''), coalesce(tool_version, ''), coalesce(command_line, '[]'), coalesce(launcher_host, ''),
 			coalesce(launcher_user, ''), coalesce(labels, '{}'), coalesce(warnings, '[]'), coalesce(dir, ''), status, verdict, incomplete, headline,
-			exit_code, expected, measured, pass, fail, invalid, skipped
-		FROM runs ORDER BY started_at DESC NULLS LAST, run_id DESC`,
-		func(r *RunRow) []any {
-			return []any{
-				&r.RunID, &r.Suite, &r.Profile, &r.StartedAt, &r.EndedAt, &r.Model, &r.Precision, &r.GPUArch, &r.GPUSeen, &r.GPUConfirmed,
-				&r.Driver, &r.TP, &r.PP, &r.DP, &r.NNodes, &r.GPUs, &r.Image, &r.Hosts, &r.ScalingBaseline, &r.Simulated, &r.Enforce,
-				&r.EnforceOrigin, &r.ToolVersion, &r.CommandLine, &r.LauncherHost, &r.LauncherUser, &r.Labels, &r.Warnings, &r.Dir, &r.Status,
-				&r.Verdict, &r.Incomplete, &r.Headline, &r.ExitCode, &r.Expected, &r.Measured, &r.Pass, &r.Fail, &r.Invalid, &r.Skipped,
-			}
-		})
+			exit_code, expected, measured, pass, fail, invalid, skipped`
+
+func runDest(r *RunRow) []any {
+	return []any{
+		&r.RunID, &r.Suite, &r.Profile, &r.StartedAt, &r.EndedAt, &r.Model, &r.Precision, &r.GPUArch, &r.GPUSeen, &r.GPUConfirmed,
+		&r.Driver, &r.TP, &r.PP, &r.DP, &r.NNodes, &r.GPUs, &r.Image, &r.Hosts, &r.ScalingBaseline, &r.Simulated, &r.Enforce,
+		&r.EnforceOrigin, &r.ToolVersion, &r.CommandLine, &r.LauncherHost, &r.LauncherUser, &r.Labels, &r.Warnings, &r.Dir, &r.Status,
+		&r.Verdict, &r.Incomplete, &r.Headline, &r.ExitCode, &r.Expected, &r.Measured, &r.Pass, &r.Fail, &r.Invalid, &r.Skipped,
+	}
+}
+
+// newestFirst is the order of lists of runs; runs without a start come last.
+const newestFirst = "started_at DESC NULLS LAST, run_id DESC"
+
+// Runs lists the newest runs, at most limit of them, the newest first; limit 0
+// lists all. Only the runs listed are judged.
+func (w *DB) Runs(ctx context.Context, limit int) ([]RunRow, error) {
+	if limit <= 0 {
+		return read(ctx, w, "runs", "SELECT "+runColumns+" FROM runs ORDER BY "+newestFirst, runDest)
+	}
+	ids, err := w.RunIDs(ctx, limit)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	// a list of ids reaches the tables at the bottom of the views; a join would not
+	marks, args := placeholders(ids)
+	return read(ctx, w, "runs", "SELECT "+runColumns+" FROM runs WHERE run_id IN ("+marks+") ORDER BY "+newestFirst, runDest, args...)
+}
+
+// RunIDs lists the ids of the newest runs, at most limit of them, the newest
+// first; limit 0 lists all.
+func (w *DB) RunIDs(ctx context.Context, limit int) ([]string, error) {
+	text := "SELECT run_id FROM run ORDER BY " + newestFirst
+	if limit > 0 {
+		text += fmt.Sprintf(" LIMIT %d", limit)
+	}
+	return read(ctx, w, "run ids", text, func(id *string) []any { return []any{id} })
+}
+
+// placeholders are the question marks of a list and their arguments.
+func placeholders(ids []string) (marks string, args []any) {
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	return strings.TrimSuffix(strings.Repeat("?, ", len(ids)), ", "), args
 }
 
 // Run returns one run; ErrNoRun if it is not there.
 func (w *DB) Run(ctx context.Context, runID string) (RunRow, error) {
-	return only(read(ctx, w, "run", `
-		SELECT run_id, coalesce(suite, ''), coalesce(profile, ''), started_at, ended_at, coalesce(model, ''), coalesce(precision, ''),
-			coalesce(gpu_arch, ''), coalesce(gpu_seen, ''), gpu_confirmed, coalesce(driver, ''), coalesce(tp, 0), coalesce(pp, 0), coalesce(dp, 0),
-			coalesce(nnodes, 0), coalesce(gpus, 0), coalesce(image, ''), coalesce(hosts, '[]'), scaling_baseline, simulated, enforce,
-			coalesce(enforce_origin, ''), coalesce(tool_version, ''), coalesce(command_line, '[]'), coalesce(launcher_host, ''),
-			coalesce(launcher_user, ''), coalesce(labels, '{}'), coalesce(warnings, '[]'), coalesce(dir, ''), status, verdict, incomplete, headline,
-			exit_code, expected, measured, pass, fail, invalid, skipped
-		FROM runs WHERE run_id = ?`,
-		func(r *RunRow) []any {
-			return []any{
-				&r.RunID, &r.Suite, &r.Profile, &r.StartedAt, &r.EndedAt, &r.Model, &r.Precision, &r.GPUArch, &r.GPUSeen, &r.GPUConfirmed,
-				&r.Driver, &r.TP, &r.PP, &r.DP, &r.NNodes, &r.GPUs, &r.Image, &r.Hosts, &r.ScalingBaseline, &r.Simulated, &r.Enforce,
-				&r.EnforceOrigin, &r.ToolVersion, &r.CommandLine, &r.LauncherHost, &r.LauncherUser, &r.Labels, &r.Warnings, &r.Dir, &r.Status,
-				&r.Verdict, &r.Incomplete, &r.Headline, &r.ExitCode, &r.Expected, &r.Measured, &r.Pass, &r.Fail, &r.Invalid, &r.Skipped,
-			}
-		}, runID))
+	return only(read(ctx, w, "run", "SELECT "+runColumns+" FROM runs WHERE run_id = ?", runDest, runID))
+}
+
+// Notes are the reviewers' words about a run, Markdown; "" without any.
+func (w *DB) Notes(ctx context.Context, runID string) (string, error) {
+	return only(read(ctx, w, "notes", "SELECT coalesce(notes, '') FROM run WHERE run_id = ?", func(s *string) []any { return []any{s} }, runID))
+}
+
+// ImageDigests are the digests of a run's image by host; empty if unknown.
+func (w *DB) ImageDigests(ctx context.Context, runID string) (map[string]string, error) {
+	rows, err := read(ctx, w, "image digests", "SELECT host, digest FROM image_digest WHERE run_id = ? ORDER BY host",
+		func(r *[2]string) []any { return []any{&r[0], &r[1]} }, runID)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(rows))
+	for _, r := range rows {
+		out[r[0]] = r[1]
+	}
+	return out, nil
 }
 
 // ErrNoRun reports a run id that the warehouse does not hold.

@@ -99,6 +99,17 @@ func (w *DB) DataQuality(ctx context.Context, runID string) ([]DataQualityRow, e
 		}, runID)
 }
 
+// Problems lists what made results of a run unusable when it was loaded: the
+// data errors of [DB.DataQuality], without its plausibility checks.
+func (w *DB) Problems(ctx context.Context, runID string) ([]DataQualityRow, error) {
+	return read(ctx, w, "problem", `
+		SELECT severity, code, coalesce(cell_key, ''), coalesce(task_id, ''), coalesce(path, ''), coalesce(line, 0), message
+		FROM problem WHERE run_id = ? AND severity = 'data_error' ORDER BY ordinal`,
+		func(r *DataQualityRow) []any {
+			return []any{&r.Severity, &r.Code, &r.CellKey, &r.TaskID, &r.Path, &r.Line, &r.Message}
+		}, runID)
+}
+
 // An ArtifactRow is one raw file of a run.
 type ArtifactRow struct {
 	Path    string

@@ -251,7 +251,7 @@ func (b *batch) accuracy() {
 			}
 			continue
 		}
-		if doc.Format != ingest.LMEval {
+		if doc.Format != ingest.LMEval && doc.Format != ingest.CIEntry && doc.Format != ingest.CICSV {
 			b.problem(warning, "unknown_format", at, "not an lm-eval result but %s: kept, not judged", doc.Format)
 			continue
 		}

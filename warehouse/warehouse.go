@@ -12,11 +12,8 @@ package warehouse
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"embed"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,16 +23,19 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	// The official driver; its version encodes DuckDB's (1.5.6).
 	"github.com/duckdb/duckdb-go/v2"
-
-	"cvs/collect/metric"
 )
 
 //go:embed sql/schema/*.sql sql/views/*.sql
 var files embed.FS
+
+// dsn switches off what SQL must never do: extensions would be fetched from the
+// network, files read and written.
+const dsn = "?autoinstall_known_extensions=false&autoload_known_extensions=false&enable_external_access=false"
 
 // Options say how a warehouse is opened.
 type Options struct {
@@ -52,6 +52,8 @@ type DB struct {
 	db       *sql.DB
 	path     string
 	readOnly bool
+	attached bool      // the file is read through views of this version, kept in memory
+	comments sync.Once // puts in the comments that a database in memory goes without
 }
 
 // A LockedError reports that another process has the warehouse open.
@@ -77,8 +79,9 @@ type VersionError struct{ Path, Msg string }
 func (e *VersionError) Error() string { return "the warehouse " + e.Path + " " + e.Msg }
 
 // Open opens the warehouse at path and creates it if need be; "" keeps it in
-// memory. Tables are brought up to date and the views of this version put in,
-// except read-only. Network, file and extension access of SQL are switched off
+// memory. Tables are brought up to date and the views of this version put in;
+// read-only, views of this version are laid over the file in memory if it has
+// others. Network, file and extension access of SQL are switched off
 // for good. The error is a *LockedError if another process held the file for
 // all of Options.Wait, and a *VersionError if a newer version wrote it.
 func Open(ctx context.Context, path string, o Options) (*DB, error) {
@@ -99,7 +102,13 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err := w.connect(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := w.prepare(ctx); err != nil {
+	err := w.prepare(ctx)
+	if errors.Is(err, errOtherVersion) {
+		if err = w.db.Close(); err == nil {
+			return attach(ctx, path, o)
+		}
+	}
+	if err != nil {
 		w.db.Close()
 		return nil, fmt.Errorf("open warehouse %s: %w", path, err)
 	}
@@ -138,26 +147,37 @@ func create(ctx context.Context, file string) error {
 }
 
 func (w *DB) connect(ctx context.Context, o Options) error {
-	// Extensions are never fetched: DuckDB would reach for the network on its own.
-	dsn := w.path + "?autoinstall_known_extensions=false&autoload_known_extensions=false&enable_external_access=false"
+	name := w.path + dsn
 	if o.ReadOnly {
-		dsn += "&access_mode=READ_ONLY"
+		name += "&access_mode=READ_ONLY"
 	}
+	return w.patient(ctx, o.Wait, func() error {
+		connector, err := duckdb.NewConnector(name, nil)
+		if err != nil {
+			return err
+		}
+		w.db = sql.OpenDB(connector)
+		if err := w.db.PingContext(ctx); err != nil {
+			return errors.Join(err, w.db.Close())
+		}
+		return nil
+	})
+}
+
+// patient tries to open the file until another process lets go of it or wait is
+// over.
+func (w *DB) patient(ctx context.Context, wait time.Duration, open func() error) error {
 	const step = 50 * time.Millisecond
 	for waited := time.Duration(0); ; waited += step {
-		connector, err := duckdb.NewConnector(dsn, nil)
+		err := open()
 		if err == nil {
-			w.db = sql.OpenDB(connector)
-			if err = w.db.PingContext(ctx); err == nil {
-				return nil
-			}
-			w.db.Close()
+			return nil
 		}
 		// The driver has no error value for this; the text is DuckDB's own.
 		if !strings.Contains(err.Error(), "Could not set lock on file") {
 			return fmt.Errorf("open warehouse %s: %w", w.path, err)
 		}
-		if waited >= o.Wait {
+		if waited >= wait {
 			return &LockedError{Path: w.path, Holder: holder(err.Error()), Waited: waited}
 		}
 		select {
@@ -202,22 +222,30 @@ func (w *DB) prepare(ctx context.Context) error {
 		return &VersionError{w.path, fmt.Sprintf("has schema version %d, this version of cvs knows up to %d: use a newer cvs", current.schema, newest)}
 	}
 	digest := viewDigest()
+	fresh := current.schema == 0
 	switch {
 	case w.readOnly && (current.schema < newest || current.views != digest):
-		return &VersionError{w.path, "was written by another version of cvs: open it once for writing (any cvs load does) or load the run directories anew"}
+		return errOtherVersion
 	case !w.readOnly:
 		if err := w.migrate(ctx, steps, current.schema); err != nil {
 			return err
 		}
 		if current.views != digest {
-			if err := w.putViews(ctx, digest); err != nil {
+			if err := w.putViews(ctx, digest, fresh); err != nil {
 				return err
 			}
 		}
 	}
-	_, err = w.db.ExecContext(ctx, "SET lock_configuration = true")
+	return w.lock(ctx)
+}
+
+func (w *DB) lock(ctx context.Context) error {
+	_, err := w.db.ExecContext(ctx, "SET lock_configuration = true")
 	return err
 }
+
+// errOtherVersion says that a read-only file has the views of another version.
+var errOtherVersion = errors.New("the views are those of another version of cvs")
 
 type info struct {
 	schema int
@@ -270,76 +298,6 @@ func (w *DB) migrate(ctx context.Context, steps []string, have int) error {
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", step, err)
-		}
-	}
-	return nil
-}
-
-// viewDigest changes with any view and with the metric table.
-func viewDigest() string {
-	h := sha256.New()
-	names, _ := fs.Glob(files, "sql/views/*.sql") // the pattern is ours and valid
-	for _, name := range names {
-		text, _ := files.ReadFile(name) // embedded
-		fmt.Fprintf(h, "%s %d\n%s", name, len(text), text)
-	}
-	table, _ := json.Marshal(metric.Table()) // plain strings and numbers
-	h.Write(table)
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// putViews replaces every view and macro by this version's, drops those no file
-// defines any more, and fills metric_def.
-func (w *DB) putViews(ctx context.Context, digest string) error {
-	names, err := fs.Glob(files, "sql/views/*.sql")
-	if err != nil {
-		return err
-	}
-	return w.transact(ctx, func(tx *sql.Tx) error {
-		if err := dropViews(ctx, tx); err != nil {
-			return err
-		}
-		if err := fillMetrics(ctx, tx); err != nil {
-			return err
-		}
-		for _, name := range names {
-			text, err := files.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-		_, err := tx.ExecContext(ctx, "UPDATE warehouse_info SET view_digest = ?", digest)
-		return err
-	})
-}
-
-func dropViews(ctx context.Context, tx *sql.Tx) error {
-	drops, err := query(ctx, tx, `SELECT 'DROP VIEW IF EXISTS "' || replace(view_name, '"', '""') || '"' FROM duckdb_views() WHERE NOT internal AND NOT temporary
-		UNION ALL SELECT DISTINCT 'DROP MACRO IF EXISTS "' || replace(function_name, '"', '""') || '"' FROM duckdb_functions() WHERE NOT internal AND function_type = 'macro'`,
-		func(s *string) []any { return []any{s} })
-	if err != nil {
-		return err
-	}
-	for _, d := range drops {
-		if _, err := tx.ExecContext(ctx, d); err != nil {
-			return fmt.Errorf("%s: %w", d, err)
-		}
-	}
-	return nil
-}
-
-func fillMetrics(ctx context.Context, tx *sql.Tx) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM metric_def"); err != nil {
-		return err
-	}
-	for i, d := range metric.Table() {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO metric_def (name, ordinal, label, unit, direction, tier, gated, derived, only_derived, digits)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			d.Name, i, d.Label, d.Unit, d.Direction.String(), string(d.Tier), d.Gated, d.Derived, len(d.Keys) == 0, d.Digits); err != nil {
-			return fmt.Errorf("metric_def %s: %w", d.Name, err)
 		}
 	}
 	return nil

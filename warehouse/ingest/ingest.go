@@ -4,7 +4,8 @@
 // Every top-level key of the file becomes a [Value] with its text as written,
 // whatever its type; the ones that mean a metric carry its name. What cannot be
 // used as a number keeps its text and says so in its quality: nothing is
-// guessed, rounded, scaled or replaced. Each format is one file of this package;
+// guessed, rounded or replaced, and a number is only converted where its format
+// states another unit than ours; its text stays as written. Each format is one file of this package;
 // a new one adds a file and a line in formats.
 //
 // It must know nothing of runs, cells, thresholds or databases.
@@ -33,6 +34,13 @@ const (
 	Wrapped  Format = "wrapped_submission"
 	Together Format = "together_baseline"
 	LMEval   Format = "lm_eval"
+
+	InferenceX Format = "inferencex_aggregate"
+	SLO        Format = "slo_goodput"
+	Latency    Format = "vllm_bench_latency"
+	AIPerf     Format = "aiperf_export"
+	CIEntry    Format = "ci_dashboard_entry" // a part of a history, see [Split]
+	CICSV      Format = "ci_history_csv"
 )
 
 // A Quality says whether a value can be compared.
@@ -80,6 +88,13 @@ type Identity struct {
 	Date           string          // as written, usually local time without zone
 	StartUnix      *float64        // seconds, UTC
 	HigherIsBetter map[string]bool // lm-eval only: by metric name
+
+	// Known of published results only.
+	Driver    string // serving framework
+	Precision string
+	Image     string
+	CIRun     string // of the CI that measured
+	Commit    string // of the software measured
 }
 
 // A Sample is one benchmark of a file.
@@ -125,6 +140,8 @@ type format struct {
 	is func(v *strictjson.Value) bool
 	// read fills the sample's identity and values.
 	read func(b *builder, v *strictjson.Value)
+	// readAll replaces read where one object holds several samples.
+	readAll func(d *Document, data []byte, line int, v *strictjson.Value)
 	// lines says that a file of this format may hold many samples, of which a
 	// broken one does not spoil the others.
 	lines bool
@@ -132,7 +149,7 @@ type format struct {
 
 // formats is in order of recognition: the more particular first.
 func formats() []format {
-	return []format{lmEval(), together(), wrapped(), sglang(), atom(), vllm()}
+	return []format{ciEntry(), lmEval(), inferenceX(), together(), aiperf(), slo(), wrapped(), sglang(), atom(), latency(), vllm()}
 }
 
 const (
@@ -146,8 +163,21 @@ const (
 func Parse(name string, data []byte) (*Document, error) {
 	o := strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: maxDepth}
 	v, findings, err := strictjson.Parse(data, o)
+	if err == nil && v.Kind == strictjson.Array {
+		if doc := rows(data); doc != nil {
+			return doc, nil
+		}
+	}
+	if err == nil && isPart(v) { // its lists are what is read
+		if v, findings, err = strictjson.Parse(data, ciOptions); err != nil {
+			return nil, syntax(name, data, err)
+		}
+	}
 	if err == nil {
 		return one(name, data, v, findings)
+	}
+	if isCICSV(data) {
+		return readCSV(name, data)
 	}
 	if doc := many(data, o); doc != nil {
 		return doc, nil
@@ -176,6 +206,23 @@ func one(name string, data []byte, v *strictjson.Value, findings []strictjson.Fi
 	d := &Document{Format: f.name}
 	d.add(f, data, strictjson.PosAt(data, v.Offset).Line, v, findings)
 	return d, nil
+}
+
+// rows reads a list of InferenceX rows, which its API gives. Any other list is a
+// summary that repeats what single files hold: nil.
+func rows(data []byte) *Document {
+	v, _, err := strictjson.Parse(data, ciOptions)
+	if err != nil || len(v.Items) == 0 {
+		return nil
+	}
+	d := &Document{Format: InferenceX}
+	for _, item := range v.Items {
+		if item.Kind != strictjson.Object || !isInferenceX(item) {
+			return nil
+		}
+		d.add(inferenceX(), data, strictjson.PosAt(data, item.Offset).Line, item, nil)
+	}
+	return d
 }
 
 // many reads several values in a row: one a line, or pretty-printed one after
@@ -273,6 +320,10 @@ func recognise(v *strictjson.Value) (format, bool) {
 }
 
 func (d *Document) add(f format, data []byte, line int, v *strictjson.Value, findings []strictjson.Finding) {
+	if f.readAll != nil {
+		f.readAll(d, data, line, v)
+		return
+	}
 	b := &builder{data: data, sample: Sample{Line: line}}
 	raw := data[v.Offset:v.End]
 	sum := sha256.Sum256(raw)

@@ -21,8 +21,8 @@ func looksLike(data []byte) string {
 		return "a Parquet file"
 	case len(head) > 12 && string(head[8:12]) == "DUCK":
 		return "a DuckDB database"
-	case bytes.HasPrefix(head, []byte("window.BENCHMARK_DATA")):
-		return "the data file of a benchmark dashboard"
+	case bytes.HasPrefix(head, []byte("# ")):
+		return "a text document"
 	case bytes.HasPrefix(head, []byte("<!DOCTYPE")), bytes.HasPrefix(head, []byte("<html")):
 		return "a web page"
 	case bytes.Contains(head, []byte("============ Serving Benchmark Result")):
@@ -37,6 +37,9 @@ func looksLike(data []byte) string {
 		return ""
 	}
 	if strings.Count(first, ",") >= 2 && !strings.ContainsAny(first, "{}\"") {
+		if strings.Contains(first, "card0") || strings.Contains(first, "gpu_") || strings.Contains(first, "timestamp") {
+			return "a monitor's log of a GPU: telemetry, no benchmark result"
+		}
 		return "a CSV table"
 	}
 	return ""
@@ -51,12 +54,8 @@ func looksLikeJSON(v *strictjson.Value) string {
 		return "a bare JSON " + v.Kind.String()
 	case len(v.Members) == 0:
 		return "an empty object"
-	case hasAny(v, "aiperf_version") || has(v, "time_to_first_token", "inter_token_latency"):
-		return "an AIPerf export"
-	case has(v, "infmax_model_prefix") || has(v, "hw", "tput_per_gpu"):
-		return "an InferenceX aggregate (seconds without a unit in the key)"
-	case has(v, "avg_latency", "percentiles"):
-		return "vllm bench latency output"
+	case has(v, "meta", "models"):
+		return "a comparison page's data: hand-made tables of several models without a date for each"
 	case has(v, "format_version", "run_id"):
 		return "the run.json of a run directory: load the directory"
 	case has(v, "schema_version", "cells"):

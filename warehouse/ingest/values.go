@@ -102,6 +102,32 @@ func (b *builder) name(parent string, defs []metric.Def) {
 	}
 }
 
+// scale marks values of parent that mean a metric in another unit: names maps
+// keys to metrics, and a number is multiplied by factor. A metric that is marked
+// already, under a key of our own unit, stays.
+func (b *builder) scale(parent string, names map[string]string, factor float64) {
+	have := make(map[string]bool)
+	for _, v := range b.sample.Values {
+		have[v.Metric] = true
+	}
+	for i := range b.sample.Values {
+		v := &b.sample.Values[i]
+		name, ok := names[v.Key]
+		if !ok || v.Parent != parent || have[name] || !known(name) {
+			continue
+		}
+		v.Metric = name
+		if v.Quality == OK {
+			v.Number *= factor
+		}
+	}
+}
+
+func known(name string) bool {
+	_, ok := metric.Lookup(name)
+	return ok
+}
+
 // text, integer and float read a member for the identity; what has another type
 // is silence.
 func text(v *strictjson.Value) string {

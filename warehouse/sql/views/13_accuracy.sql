@@ -7,7 +7,7 @@ CREATE OR REPLACE VIEW accuracy AS
 WITH newest AS (
     SELECT run_id, sample_no, task_id, path, model, start_unix, files
     FROM (SELECT *, count(*) OVER (PARTITION BY run_id, task_id) AS files,
-                 row_number() OVER (PARTITION BY run_id, task_id ORDER BY start_unix DESC NULLS LAST, path DESC) AS newness
+                 row_number() OVER (PARTITION BY run_id, task_id ORDER BY start_unix DESC NULLS LAST, path DESC, sample_no DESC) AS newness
           FROM sample WHERE role = 'accuracy' AND usable)
     WHERE newness = 1
 ), v AS (

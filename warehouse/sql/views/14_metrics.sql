@@ -1,47 +1,20 @@
 -- metrics: one value for everything that was measured, raw or derived.
 -- grain: run_id, cell_key, host, metric
--- reads: sample_metrics, metric_def
+-- reads: measurement (what view measured computed at load), metric_def
 -- unit:  column unit; value is NULL unless quality is ok
--- Repeats are combined by their median. One unusable repeat makes the value
--- unusable: a median that hides it would be a choice nobody made.
 CREATE OR REPLACE VIEW metrics AS
-WITH combined AS (
-    SELECT run_id, cell_key, host, metric,
-           count(*) AS repeats,
-           count(value) AS usable,
-           median(value) AS mid, min(value) AS low, max(value) AS high,
-           bool_or(derived) AS derived,
-           arg_min(quality, repeat) FILTER (WHERE quality NOT IN ('ok', 'null', 'missing', 'not_applicable')) AS bad,
-           arg_min(text, repeat) FILTER (WHERE quality NOT IN ('ok', 'null', 'missing', 'not_applicable')) AS bad_text,
-           arg_min(note, repeat) FILTER (WHERE quality NOT IN ('ok', 'null', 'missing', 'not_applicable')) AS bad_note,
-           arg_min(quality, repeat) AS first_quality,
-           arg_min(text, repeat) AS first_text,
-           arg_min(note, repeat) AS first_note,
-           arg_min(key, repeat) AS key
-    FROM sample_metrics
-    GROUP BY run_id, cell_key, host, metric
-)
-SELECT c.run_id, c.cell_key, c.host, c.metric,
-       coalesce(d.label, c.metric) AS label,
+SELECT m.run_id, m.cell_key, m.host, m.metric,
+       coalesce(d.label, m.metric) AS label,
        coalesce(d.unit, '') AS unit,
        coalesce(d.direction, 'neutral') AS direction,
        coalesce(d.tier, 'record') AS tier,
        coalesce(d.gated, false) AS gated,
        d.name IS NOT NULL AS known,
-       CASE WHEN c.bad IS NULL THEN c.mid END AS value,
-       CASE WHEN c.bad IS NOT NULL THEN c.bad WHEN c.usable > 0 THEN 'ok' ELSE c.first_quality END AS quality,
-       CASE WHEN c.bad IS NOT NULL THEN c.bad_text
-            WHEN c.usable = 0 OR c.repeats = 1 THEN c.first_text END AS text,
-       CASE WHEN c.bad IS NOT NULL THEN c.bad_note ELSE c.first_note END AS note,
-       c.derived,
-       c.key,
-       c.repeats::INTEGER AS repeats,
-       CASE WHEN c.bad IS NULL THEN c.low END AS low,
-       CASE WHEN c.bad IS NULL THEN c.high END AS high,
+       m.value, m.quality, m.text, m.note, m.derived, m.key, m.repeats, m.low, m.high,
        coalesce(d.digits, 2) AS digits,
        coalesce(d.ordinal, 1000) AS ordinal
-FROM combined c
-LEFT JOIN metric_def d ON d.name = c.metric;
+FROM measurement m
+LEFT JOIN metric_def d ON d.name = m.metric;
 COMMENT ON VIEW metrics IS 'Everything measured, raw or derived: one value per run, cell, host and metric, the median of the repeats';
 COMMENT ON COLUMN metrics.run_id IS 'run';
 COMMENT ON COLUMN metrics.cell_key IS 'ISL=…,OSL=…,TP=…,PP=…,CONC=…';

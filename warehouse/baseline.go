@@ -1,0 +1,300 @@
+package warehouse
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"cvs/collect/metric"
+	"cvs/collect/strictjson"
+)
+
+// A Baseline is a set of results outside the warehouse to compare with: the
+// sidecar of an older deck, of any age. What it leaves out of its identity is
+// taken to agree.
+type Baseline struct {
+	Name      string // file it came from
+	RunID     string
+	Model     string
+	Precision string
+	GPU       string // as one word
+	Driver    string
+	Simulated *bool
+	At        *time.Time // UTC
+	Values    []BaselineValue
+	Accuracy  map[string]float64 // by metric name
+}
+
+// A BaselineValue is one metric of one cell; a Value that is nil was there but
+// is no finite number.
+type BaselineValue struct {
+	CellKey, Host, Metric string
+	Value                 *float64
+}
+
+// maxBaseline bounds a baseline file, in bytes.
+const maxBaseline = 256 << 20
+
+// ReadBaseline reads a baseline: schema 1 of the older suite (metrics named
+// client.…), schema 2 of this one, and files without a schema that have the same
+// cells. NaN is no number and no error. name is for messages.
+func ReadBaseline(name string, data []byte) (*Baseline, error) {
+	v, _, err := strictjson.Parse(data, strictjson.Options{NonFinite: true, KeepDuplicates: true, MaxBytes: maxBaseline})
+	if err != nil {
+		return nil, fmt.Errorf("baseline %s: %w", name, err)
+	}
+	cells := v.Get("cells")
+	if cells == nil || cells.Kind != strictjson.Array {
+		return nil, fmt.Errorf("baseline %s: it has no list of cells", name)
+	}
+	first := func(paths ...string) string {
+		for _, p := range paths {
+			at := v
+			for _, key := range strings.Split(p, ".") {
+				at = at.Get(key)
+			}
+			if at != nil && at.Kind == strictjson.String && at.Text != "" {
+				return valid(at.Text)
+			}
+		}
+		return ""
+	}
+	b := &Baseline{
+		Name: name, RunID: first("run.run_id", "run_id"), Model: first("identity.model_id", "model", "params.model"),
+		Precision: first("identity.precision", "precision"), Driver: first("identity.driver", "driver", "params.driver"),
+		GPU: strings.ToLower(first("identity.gpu_arch", "gpu_arch")), Accuracy: map[string]float64{},
+	}
+	if seen := gpuWord(first("identity.gpu_name")); namedGPU.MatchString(seen) {
+		b.GPU = seen
+	}
+	if s := v.Get("run").Get("simulated"); s != nil && s.Kind == strictjson.Bool {
+		b.Simulated = &s.Bool
+	}
+	for _, p := range []string{"run.started_at", "started_at", "generated_at"} {
+		if t, err := time.Parse(time.RFC3339, first(p)); err == nil && b.At == nil {
+			t = t.UTC()
+			b.At = &t
+		}
+	}
+	b.readCells(v, cells)
+	if len(b.Values) == 0 {
+		return nil, fmt.Errorf("baseline %s: no cell of it has a key and a value", name)
+	}
+	if acc := v.Get("accuracy"); acc != nil && acc.Kind == strictjson.Object {
+		for _, m := range acc.Members {
+			if f := finiteOf(m.Value); f != nil {
+				b.Accuracy[valid(m.Name)] = *f
+			}
+		}
+	}
+	return b, nil
+}
+
+func (b *Baseline) readCells(v, cells *strictjson.Value) {
+	defs := metric.Table()
+	known := make(map[string]bool, len(defs))
+	for _, d := range defs {
+		known[d.Name] = true
+	}
+	for _, c := range cells.Items {
+		key := baselineKey(v, c)
+		actuals := c.Get("actuals")
+		if key == "" || actuals == nil || actuals.Kind != strictjson.Object {
+			continue
+		}
+		// identities that only the cells state
+		if m := textOf(c.Get("model")); b.Model == "" && m != "" {
+			b.Model = m
+		}
+		if g := textOf(c.Get("gpu")); b.GPU == "" && g != "" {
+			b.GPU = strings.ToLower(g)
+		}
+		for _, m := range actuals.Members {
+			name := strings.TrimPrefix(m.Name, "client.")
+			if known[name] {
+				b.Values = append(b.Values, BaselineValue{CellKey: key, Host: textOf(c.Get("host")), Metric: name, Value: finiteOf(m.Value)})
+			}
+		}
+	}
+}
+
+var oldKey = regexp.MustCompile(`^ISL=\d+,OSL=\d+,TP=\d+(,PP=\d+)?(,NNODES=\d+)?,CONC=\d+$`)
+
+// baselineKey is the cell key in today's spelling: older files left PP out on one
+// node and added NNODES on several.
+func baselineKey(v, c *strictjson.Value) string {
+	id := textOf(c.Get("cell_id"))
+	if m := oldKey.FindStringSubmatch(id); m != nil {
+		id = strings.Replace(id, m[2], "", 1)
+		if m[1] == "" {
+			id = strings.Replace(id, ",CONC=", ",PP=1,CONC=", 1)
+		}
+		return id
+	}
+	isl, osl, conc := finiteOf(c.Get("isl")), finiteOf(c.Get("osl")), finiteOf(c.Get("concurrency"))
+	if isl == nil || osl == nil || conc == nil {
+		return valid(id)
+	}
+	number := func(paths ...string) int {
+		for _, p := range paths {
+			at := v
+			for _, key := range strings.Split(p, ".") {
+				at = at.Get(key)
+			}
+			if f := finiteOf(at); f != nil && *f > 0 && *f < 1e6 {
+				return int(*f)
+			}
+		}
+		return 0
+	}
+	tp := number("identity.tp", "tp", "params.tensor_parallelism")
+	if tp == 0 {
+		return valid(id)
+	}
+	return fmt.Sprintf("ISL=%d,OSL=%d,TP=%d,PP=%d,CONC=%d", int(*isl), int(*osl), tp, max(1, number("identity.pp", "pp", "params.pipeline_parallel_size")), int(*conc))
+}
+
+func textOf(v *strictjson.Value) string {
+	if v == nil || v.Kind != strictjson.String {
+		return ""
+	}
+	return valid(v.Text)
+}
+
+// finiteOf reads a number, also one written as text; nil for anything else.
+func finiteOf(v *strictjson.Value) *float64 {
+	if v == nil || v.Kind != strictjson.Number && (v.Kind != strictjson.String || !strictjson.IsNumber(v.Text)) {
+		return nil
+	}
+	f, err := strconv.ParseFloat(v.Text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil
+	}
+	return &f
+}
+
+// sql is the baseline as the macros of sql/views read it.
+func (b *Baseline) sql() (string, error) {
+	type value struct {
+		C string   `json:"c"`
+		H string   `json:"h"`
+		M string   `json:"m"`
+		V *float64 `json:"v"`
+	}
+	doc := struct {
+		Name      string  `json:"name"`
+		RunID     string  `json:"run_id"`
+		Model     string  `json:"model"`
+		Precision string  `json:"precision"`
+		GPU       string  `json:"gpu"`
+		Driver    string  `json:"driver"`
+		Simulated *bool   `json:"simulated"`
+		At        *string `json:"at"`
+		Values    []value `json:"values"`
+	}{Name: b.Name, RunID: b.RunID, Model: b.Model, Precision: b.Precision, GPU: b.GPU, Driver: b.Driver, Simulated: b.Simulated}
+	if b.At != nil {
+		at := b.At.UTC().Format("2006-01-02 15:04:05.999999")
+		doc.At = &at
+	}
+	for _, v := range b.Values {
+		doc.Values = append(doc.Values, value{v.CellKey, v.Host, v.Metric, v.Value})
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return "", fmt.Errorf("baseline %s: %w", b.Name, err)
+	}
+	return string(text), nil
+}
+
+// A Compared is a warehouse whose comparisons use baselines from outside it
+// where there are any. It answers every other question as the DB does.
+type Compared struct {
+	*DB
+	Prev, Parity       *Baseline // nil: the runs of the warehouse
+	PrevErr, ParityErr error     // a baseline that was named but cannot be used
+}
+
+// PrevRun compares with Prev, or with the runs of the warehouse. A baseline that
+// was named but cannot be used is an error and never replaced by another.
+func (c *Compared) PrevRun(ctx context.Context, runID string) ([]PrevRunRow, error) {
+	if c.PrevErr != nil {
+		return nil, c.PrevErr
+	}
+	if c.Prev == nil {
+		return c.DB.PrevRun(ctx, runID)
+	}
+	base, err := c.Prev.sql()
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, c.DB, "prev_run_against", "SELECT "+prevRunColumns+" FROM prev_run_against(?, ?)"+prevRunOrder, prevRunDest, runID, base)
+}
+
+// FrameworkParity compares with Parity, or with the runs of the warehouse.
+func (c *Compared) FrameworkParity(ctx context.Context, runID string) ([]ParityRow, error) {
+	if c.ParityErr != nil {
+		return nil, c.ParityErr
+	}
+	if c.Parity == nil {
+		return c.DB.FrameworkParity(ctx, runID)
+	}
+	base, err := c.Parity.sql()
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, c.DB, "framework_parity_against", "SELECT "+parityColumns+" FROM framework_parity_against(?, ?)"+parityOrder, parityDest, runID, base)
+}
+
+// AccuracyPrevRun compares with Prev, or with the runs of the warehouse. A
+// sidecar holds no standard errors, so a drop is judged by 0.01 alone.
+func (c *Compared) AccuracyPrevRun(ctx context.Context, runID string) ([]AccuracyPrevRow, error) {
+	if c.PrevErr != nil {
+		return nil, c.PrevErr
+	}
+	if c.Prev == nil {
+		return c.DB.AccuracyPrevRun(ctx, runID)
+	}
+	base, err := json.Marshal(c.Prev.Accuracy)
+	if err != nil {
+		return nil, fmt.Errorf("baseline %s: %w", c.Prev.Name, err)
+	}
+	return read(ctx, c.DB, "accuracy_prev_run_against", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run_against(?, ?, ?)"+accuracyPrevOrder,
+		accuracyPrevDest, runID, c.Prev.Name, string(base))
+}
+
+// Against compares a run with one other run of the warehouse that the user chose,
+// whatever came between them. Runs of different identity are refused with the
+// reason.
+func (w *DB) Against(ctx context.Context, runID string) (*Baseline, error) {
+	id, err := only(read(ctx, w, "run identity", `
+		SELECT coalesce(model, ''), coalesce(precision, ''), coalesce(gpu, ''), coalesce(driver, ''), simulated, started_at FROM run_identity WHERE run_id = ?`,
+		func(b *Baseline) []any {
+			b.Simulated = new(bool)
+			return []any{&b.Model, &b.Precision, &b.GPU, &b.Driver, b.Simulated, &b.At}
+		}, runID))
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", runID, err)
+	}
+	id.Name, id.RunID = runID, runID
+	id.Values, err = read(ctx, w, "values", "SELECT cell_key, host, metric, value FROM measurement WHERE run_id = ? ORDER BY ALL",
+		func(v *BaselineValue) []any { return []any{&v.CellKey, &v.Host, &v.Metric, &v.Value} }, runID)
+	if err != nil {
+		return nil, err
+	}
+	acc, err := w.Accuracy(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	id.Accuracy = map[string]float64{}
+	for _, a := range acc {
+		if a.Value != nil {
+			id.Accuracy[a.TaskID+"."+a.Metric] = *a.Value
+		}
+	}
+	return &id, nil
+}

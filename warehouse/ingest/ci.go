@@ -1,0 +1,517 @@
+package ingest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"cvs/collect/strictjson"
+)
+
+// A Part is what a published history holds of one run: one configuration of one
+// publication. Its Data is cut from the file, value for value as written, and is
+// a document for [Parse] of its own.
+type Part struct {
+	ID       string // equal for equal parts, wherever they were found
+	Data     []byte
+	Accuracy bool // lm-eval scores, not a sweep
+}
+
+// Split cuts a history of many published runs into its parts: the data.js of a
+// benchmark dashboard, its entries as JSON lines, or the CSV files made of them.
+// ok is false for any other file. name is for messages.
+func Split(name string, data []byte) (parts []Part, ok bool, err error) {
+	switch {
+	case isDashboard(data):
+		parts, err = splitDashboard(data)
+	case isEntryLines(data):
+		parts, err = splitEntryLines(data)
+	case isCICSV(data):
+		parts, err = splitCSV(data)
+	default:
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, true, fmt.Errorf("%s: %w", name, err)
+	}
+	return parts, true, nil
+}
+
+func part(data []byte, accuracy bool) Part {
+	sum := sha256.Sum256(data)
+	return Part{ID: hex.EncodeToString(sum[:])[:12], Data: data, Accuracy: accuracy}
+}
+
+var ciOptions = strictjson.Options{NonFinite: true, KeepDuplicates: true, MaxDepth: maxDepth, MaxBytes: 1 << 30}
+
+func isDashboard(data []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(data[:min(len(data), 256)], "\ufeff \r\n\t"), []byte("window.BENCHMARK_DATA"))
+}
+
+// splitDashboard reads the JavaScript that GitHub's benchmark action writes: an
+// assignment of one JSON object.
+func splitDashboard(data []byte) ([]Part, error) {
+	at := bytes.IndexByte(data, '{')
+	if at < 0 {
+		return nil, errors.New("no data follows window.BENCHMARK_DATA")
+	}
+	v, _, end, err := strictjson.ParseAt(data, at, ciOptions)
+	if err != nil {
+		return nil, err
+	}
+	if rest := bytes.TrimLeft(data[end:], "; \r\n\t"); len(rest) > 0 {
+		return nil, errors.New("more follows the data of the dashboard")
+	}
+	var parts []Part
+	entries := v.Get("entries")
+	if entries == nil {
+		return nil, errors.New("the dashboard has no entries")
+	}
+	for _, suite := range entries.Members {
+		for _, e := range suite.Value.Items {
+			parts = append(parts, splitEntry(data, e)...)
+		}
+	}
+	return parts, nil
+}
+
+func isEntryLines(data []byte) bool {
+	line, _, _ := bytes.Cut(bytes.TrimLeft(data, "\ufeff \r\n\t"), []byte("\n"))
+	if len(line) == 0 || line[0] != '{' || !bytes.Contains(line, []byte(`"benches"`)) {
+		return false
+	}
+	v, _, _, err := strictjson.ParseAt(line, 0, ciOptions)
+	return err == nil && isEntry(v) && !isPart(v)
+}
+
+func splitEntryLines(data []byte) ([]Part, error) {
+	var parts []Part
+	for at := skipSpace(data, 0); at < len(data); at = skipSpace(data, at) {
+		v, _, end, err := strictjson.ParseAt(data, at, ciOptions)
+		if err != nil {
+			return nil, err
+		}
+		if !isEntry(v) {
+			return nil, fmt.Errorf("line %d is no dashboard entry", strictjson.PosAt(data, v.Offset).Line)
+		}
+		parts = append(parts, splitEntry(data, v)...)
+		at = end
+	}
+	return parts, nil
+}
+
+func isEntry(v *strictjson.Value) bool {
+	b := v.Get("benches")
+	return b != nil && b.Kind == strictjson.Array && has(v, "commit", "date")
+}
+
+// isPart tells an entry that splitEntry made: it holds one configuration.
+func isPart(v *strictjson.Value) bool { return v.Get("part") != nil }
+
+// splitEntry groups the benches of an entry by what measured them.
+func splitEntry(data []byte, e *strictjson.Value) []Part {
+	groups := make(map[string][]*strictjson.Value)
+	var order []string
+	benches := e.Get("benches")
+	if benches == nil {
+		return nil
+	}
+	for _, b := range benches.Items {
+		name, ok := parseBench(text(b.Get("name")))
+		if !ok {
+			name.model = text(b.Get("name"))
+		}
+		x := parseExtra(text(b.Get("extra")))
+		if x["GPU"] == "" && name.metric == "_gpu_count" && len(order) > 0 {
+			// the count stands behind its configuration, without the rest of the facts
+			if last := order[len(order)-1]; strings.HasPrefix(last, name.who()+"\x00") {
+				groups[last] = append(groups[last], b)
+				continue
+			}
+		}
+		key := name.who() + "\x00" + x["GPU"] + "\x00" + x["Docker"]
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], b)
+	}
+	var parts []Part
+	for _, key := range order {
+		var buf bytes.Buffer
+		buf.WriteString(`{"part": `)
+		buf.WriteString(strconv.Quote(strings.ToValidUTF8(strings.SplitN(key, "\x00", 2)[0], "?")))
+		for _, k := range []string{"date", "commit", "tool"} {
+			if m := e.Get(k); m != nil {
+				fmt.Fprintf(&buf, ", %q: %s", k, data[m.Offset:m.End])
+			}
+		}
+		buf.WriteString(`, "benches": [`)
+		accuracy := false
+		for i, b := range groups[key] {
+			if i > 0 {
+				buf.WriteString(", ")
+			}
+			buf.Write(data[b.Offset:b.End])
+			accuracy = accuracy || accuracyName.MatchString(text(b.Get("name")))
+		}
+		buf.WriteString("]}")
+		parts = append(parts, part(buf.Bytes(), accuracy))
+	}
+	return parts
+}
+
+// A benchName is what a dashboard packs into the name of a value:
+// [BACKEND::]model [TPn] ISL/OSL c=N metric.
+type benchName struct {
+	backend, model, metric string
+	isl, osl, conc         int64
+	tp                     int64
+}
+
+var (
+	benchNames   = regexp.MustCompile(`^(?:([\w-]+)::)?(.+?) (\d+)/(\d+) c=(\d+) (.+)$`)
+	accuracyName = regexp.MustCompile(`^(?:([\w-]+)::)?(.+?) accuracy \((.+)\)$`)
+	tpSuffix     = regexp.MustCompile(`(?i)(?: |-aw-|-)tp(\d+)(?:\+ep\d+)?$`)
+	mtpSuffix    = regexp.MustCompile(`(?i)[ -]mtp(\d*)$`)
+)
+
+func parseBench(name string) (benchName, bool) {
+	m := benchNames.FindStringSubmatch(name)
+	if m == nil {
+		return benchName{}, false
+	}
+	b := benchName{backend: m[1], metric: m[6]}
+	b.model, b.tp = ciModel(m[2])
+	b.isl, b.osl, b.conc = atoi(m[3]), atoi(m[4]), atoi(m[5])
+	return b, true
+}
+
+// ciModel separates the tensor parallelism that dashboards append to the model
+// (" TP8", "-tp8", "-aw-tp2"), and spells speculative decoding one way.
+func ciModel(s string) (model string, tp int64) {
+	if m := tpSuffix.FindStringSubmatchIndex(s); m != nil {
+		tp = atoi(s[m[2]:m[3]])
+		s = s[:m[0]]
+	}
+	return mtpSuffix.ReplaceAllString(s, "-mtp$1"), tp
+}
+
+func atoi(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (b benchName) who() string {
+	return fmt.Sprintf("%s %s tp%d", orATOM(b.backend), b.model, b.tp)
+}
+
+// orATOM names the backend of names that have no prefix, as all had until April
+// 2026.
+func orATOM(backend string) string {
+	if backend == "" {
+		return "ATOM"
+	}
+	return backend
+}
+
+// ciDriver is our name of a dashboard's backend.
+func ciDriver(backend string) string {
+	switch orATOM(backend) {
+	case "ATOM":
+		return "atom"
+	case "ATOM-vLLM":
+		return "vllm_atom"
+	case "ATOM-SGLang":
+		return "sglang_atom"
+	}
+	return strings.ToLower(backend)
+}
+
+// parseExtra reads "Key: value | Key: value".
+func parseExtra(s string) map[string]string {
+	out := make(map[string]string)
+	for _, f := range strings.Split(s, " | ") {
+		if k, v, ok := strings.Cut(f, ":"); ok {
+			out[strings.TrimSpace(k)] = strings.TrimSpace(v)
+		}
+	}
+	return out
+}
+
+var runInURL = regexp.MustCompile(`/runs/(\d+)`)
+
+// ciMetrics are the metrics of dashboards; TTFT and TPOT are means, acceptance is
+// in per cent.
+var ciMetrics = map[string]struct {
+	metric string
+	factor float64
+}{
+	"throughput (tok/s)": {"output_throughput", 1}, "output_tput": {"output_throughput", 1},
+	"Total Tput (tok/s)": {"total_token_throughput", 1}, "total_tput": {"total_token_throughput", 1},
+	"TTFT (ms)": {"mean_ttft_ms", 1}, "ttft_ms": {"mean_ttft_ms", 1},
+	"TPOT (ms)": {"mean_tpot_ms", 1}, "tpot_ms": {"mean_tpot_ms", 1},
+	"Accept Length (tok/fwd)": {"mtp.accept_length", 1}, "accept_len": {"mtp.accept_length", 1},
+	"Acceptance Rate (%)": {"mtp.acceptance_rate", 0.01}, "accept_rate": {"mtp.acceptance_rate", 0.01},
+}
+
+// ciEntry reads one part of a dashboard: a sample for every shape and
+// concurrency. Of a value written twice the last counts.
+func ciEntry() format {
+	return format{name: CIEntry, is: func(v *strictjson.Value) bool { return isPart(v) && isEntry(v) }, readAll: readEntry}
+}
+
+func readEntry(d *Document, data []byte, line int, v *strictjson.Value) {
+	type shape struct {
+		isl, osl, conc int64
+		task           string
+	}
+	byShape := make(map[shape]*builder)
+	var order []shape
+	seen := make(map[shape]map[string]int)
+	for i, b := range v.Get("benches").Items {
+		name := text(b.Get("name"))
+		bench, ok := parseBench(name)
+		at := shape{bench.isl, bench.osl, bench.conc, ""}
+		metric := ""
+		if acc := accuracyName.FindStringSubmatch(name); !ok && acc != nil {
+			bench.backend = acc[1]
+			bench.model, bench.tp = ciModel(acc[2])
+			at.task = strings.ToLower(acc[3])
+			metric = at.task + ".exact_match__flexible-extract"
+		} else if m, known := ciMetrics[bench.metric]; known {
+			metric = m.metric
+		}
+		s := byShape[at]
+		if s == nil {
+			s = &builder{data: data, sample: Sample{Line: line, Identity: ciIdentity(v, bench)}}
+			byShape[at], seen[at] = s, make(map[string]int)
+			order = append(order, at)
+		}
+		s.sample.Identity.fill(parseExtra(text(b.Get("extra"))))
+		value := b.Get("value")
+		if value == nil {
+			continue
+		}
+		x := s.value(name, fmt.Sprintf("/benches/%d", i), value)
+		x.Pointer = fmt.Sprintf("/benches/%d/value", i)
+		if at.task != "" {
+			x.Key, x.Parent = "exact_match,flexible-extract", "/results/"+at.task
+		}
+		if m, known := ciMetrics[bench.metric]; known && x.Quality == OK {
+			x.Number *= m.factor
+		}
+		if bench.metric == "_gpu_count" || bench.metric == "_tp" {
+			if n := integer(value); n != nil && (bench.metric == "_tp" || s.sample.Identity.TP == nil) {
+				s.sample.Identity.TP = n
+			}
+		}
+		if metric != "" {
+			x.Metric = metric
+			if old, twice := seen[at][metric]; twice {
+				s.sample.Values[old].Metric = ""
+				d.Findings = append(d.Findings, Finding{Line: line, Msg: fmt.Sprintf("%q stands twice in one entry: the last counts", name)})
+			}
+			seen[at][metric] = len(s.sample.Values)
+		}
+		s.sample.Values = append(s.sample.Values, x)
+	}
+	for _, at := range order {
+		s := byShape[at]
+		s.sample.Digest = s.digest()
+		d.Samples = append(d.Samples, s.sample)
+	}
+}
+
+func ciIdentity(e *strictjson.Value, b benchName) Identity {
+	id := Identity{Model: b.model, Driver: ciDriver(b.backend), Commit: text(e.Get("commit").Get("id"))}
+	id.shape(b.isl, b.osl, b.conc, b.tp)
+	if ms := float(e.Get("date")); ms != nil {
+		s := *ms / 1000
+		id.StartUnix = &s
+	}
+	return id
+}
+
+// shape sets what is known; 0 is how dashboards write an unknown length.
+func (id *Identity) shape(isl, osl, conc, tp int64) {
+	for _, x := range []struct {
+		n    int64
+		into **int64
+	}{{isl, &id.ISL}, {osl, &id.OSL}, {conc, &id.Concurrency}, {tp, &id.TP}} {
+		if x.n > 0 {
+			n := x.n
+			*x.into = &n
+		}
+	}
+}
+
+func (id *Identity) fill(extra map[string]string) {
+	if g := extra["GPU"]; g != "" {
+		id.GPU = g
+	}
+	if i := extra["Docker"]; i != "" {
+		id.Image = i
+	}
+	if m := runInURL.FindStringSubmatch(extra["Run"]); m != nil {
+		id.CIRun = m[1]
+	}
+}
+
+// digest is that of the values a sample was put together from.
+func (b *builder) digest() string {
+	h := sha256.New()
+	for _, v := range b.sample.Values {
+		fmt.Fprintf(h, "%s %s\n", v.Key, v.Raw)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func isCICSV(data []byte) bool {
+	head, _, _ := bytes.Cut(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("\n"))
+	h := "," + strings.TrimSpace(string(head)) + ","
+	return strings.HasPrefix(h, ",date_ms,") && strings.Contains(h, ",backend,") && (strings.Contains(h, ",model,") && strings.Contains(h, ",conc,") || strings.Contains(h, ",bench,") && strings.Contains(h, ",value,"))
+}
+
+// splitCSV groups the rows by what measured them; the rows stay as written.
+func splitCSV(data []byte) ([]Part, error) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	r := csv.NewReader(bytes.NewReader(data))
+	head, err := r.Read()
+	if err != nil {
+		return nil, err
+	}
+	header := data[:r.InputOffset()]
+	groups := make(map[string][]byte)
+	var order []string
+	for {
+		start := r.InputOffset()
+		row, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		get := columns(head, row)
+		model, _ := ciModel(get("model"))
+		if b := accuracyName.FindStringSubmatch(get("bench")); b != nil {
+			model, _ = ciModel(b[2])
+		}
+		key := strings.Join([]string{get("date_ms"), get("ci_run"), get("backend"), model, csvTP(get), get("gpu"), get("docker")}, "\x00")
+		if groups[key] == nil {
+			order = append(order, key)
+			groups[key] = bytes.Clone(header)
+		}
+		groups[key] = append(groups[key], data[start:r.InputOffset()]...)
+	}
+	accuracy := columns(head, head)("bench") != ""
+	var parts []Part
+	for _, key := range order {
+		parts = append(parts, part(groups[key], accuracy))
+	}
+	return parts, nil
+}
+
+func columns(head, row []string) func(string) string {
+	return func(name string) string {
+		for i, h := range head {
+			if h == name && i < len(row) {
+				return row[i]
+			}
+		}
+		return ""
+	}
+}
+
+func csvTP(get func(string) string) string {
+	if tp := get("tp"); tp != "" {
+		return tp
+	}
+	if _, tp := ciModel(get("model")); tp > 0 {
+		return strconv.FormatInt(tp, 10)
+	}
+	if b := accuracyName.FindStringSubmatch(get("bench")); b != nil {
+		if _, tp := ciModel(b[2]); tp > 0 {
+			return strconv.FormatInt(tp, 10)
+		}
+	}
+	return get("gpu_count")
+}
+
+// readCSV reads rows of the published CSV files; every row is a sample.
+func readCSV(name string, data []byte) (*Document, error) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
+	head, err := r.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	d := &Document{Format: CICSV}
+	for {
+		row, err := r.Read()
+		if err == io.EOF {
+			return d, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		line, _ := r.FieldPos(0)
+		get := columns(head, row)
+		b := &builder{sample: Sample{Line: line}}
+		bench := benchName{backend: get("backend"), isl: atoi(get("isl")), osl: atoi(get("osl")), conc: atoi(get("conc")), tp: atoi(csvTP(get))}
+		bench.model, _ = ciModel(get("model"))
+		task := ""
+		if acc := accuracyName.FindStringSubmatch(get("bench")); acc != nil {
+			bench.model, _ = ciModel(acc[2])
+			task = strings.ToLower(acc[3])
+		}
+		id := Identity{Model: bench.model, Driver: ciDriver(bench.backend), GPU: get("gpu"), Image: get("docker"), CIRun: get("ci_run"), Commit: get("atom_commit")}
+		id.shape(bench.isl, bench.osl, bench.conc, bench.tp)
+		if ms := atoi(get("date_ms")); ms > 0 {
+			s := float64(ms) / 1000
+			id.StartUnix = &s
+		}
+		b.sample.Identity = id
+		for i, h := range head {
+			if i < len(row) && row[i] != "" {
+				b.sample.Values = append(b.sample.Values, csvValue(h, row[i], task))
+			}
+		}
+		b.sample.Digest = b.digest()
+		d.Samples = append(d.Samples, b.sample)
+	}
+}
+
+func csvValue(column, field, task string) Value {
+	x := Value{Key: clean(column), Pointer: "/" + strictjson.EscapePointer(clean(column)), Kind: "string", Quality: NonNumeric, Text: clean(field), Raw: clean(field), Bytes: len(field)}
+	if strictjson.IsNumber(field) {
+		x.Kind = "number"
+		x.Number, x.Quality = number(&strictjson.Value{Kind: strictjson.Number, Text: field})
+	}
+	if m, ok := ciMetrics[column]; ok {
+		x.Metric = m.metric
+		x.Number *= m.factor
+	}
+	if filter := map[string]string{"value": "flexible-extract", "strict_match": "strict-match"}[column]; task != "" && filter != "" {
+		x.Key, x.Parent, x.Metric = "exact_match,"+filter, "/results/"+task, task+".exact_match__"+filter
+	}
+	return x
+}
+
+// Published is the time in the ID of a run made of this sample.
+func (id Identity) Published() (time.Time, bool) {
+	if id.StartUnix == nil || *id.StartUnix <= 0 || *id.StartUnix >= 1e11 {
+		return time.Time{}, false
+	}
+	return time.UnixMicro(int64(*id.StartUnix * 1e6)).UTC(), true
+}

@@ -1,0 +1,67 @@
+-- prev_run_against: one run against a baseline that is not in the warehouse, such
+-- as the sidecar of an older deck. The columns are those of view prev_run.
+-- grain: as prev_run; one row with an empty cell key if nothing was compared
+-- reads: cell_run, run_identity, measurement, metric_def, noise, expected_cell
+-- unit:  as prev_run
+-- base is JSON: {run_id, model, precision, gpu, driver, simulated, at,
+-- "values": [{c: cell key, h: host, m: metric, v: number or null}]}. What it says
+-- of itself must agree with the run; what it leaves out is taken to agree, and
+-- said.
+CREATE OR REPLACE MACRO prev_run_against(this_run, base) AS TABLE
+WITH b AS (
+    SELECT unnest(from_json(base::VARCHAR, '{"name": "VARCHAR", "run_id": "VARCHAR", "model": "VARCHAR", "precision": "VARCHAR", "gpu": "VARCHAR", "driver": "VARCHAR",
+        "simulated": "BOOLEAN", "at": "TIMESTAMP", "values": [{"c": "VARCHAR", "h": "VARCHAR", "m": "VARCHAR", "v": "DOUBLE"}]}'))
+), i AS (
+    SELECT i.*, coalesce(nullif(b.run_id, ''), b.name) AS previous_run, b.at AS previous_at,
+           concat_ws('; ',
+               CASE WHEN b.run_id = i.run_id THEN 'the baseline is this very run' END,
+               CASE WHEN nullif(b.model, '') <> i.model THEN 'the baseline is of model ' || b.model END,
+               CASE WHEN nullif(b.precision, '') <> i.precision THEN 'the baseline has precision ' || b.precision END,
+               CASE WHEN nullif(b.gpu, '') <> i.gpu THEN 'the baseline is from ' || b.gpu || ', this run from ' || i.gpu END,
+               CASE WHEN nullif(b.driver, '') <> i.driver THEN 'the baseline is of driver ' || b.driver END,
+               CASE WHEN b.simulated <> i.simulated THEN CASE WHEN b.simulated THEN 'the baseline is simulated' ELSE 'this run is simulated' END END) AS refusal,
+           CASE WHEN coalesce(nullif(b.model, ''), nullif(b.gpu, ''), nullif(b.driver, '')) IS NULL THEN 'identity not stated in the baseline' END AS remark
+    FROM b CROSS JOIN run_identity i WHERE i.run_id = this_run
+), old AS (
+    SELECT o.c AS cell_key, o.m AS metric, o.v AS previous,
+           CASE WHEN count(DISTINCT o.h) OVER (PARTITION BY o.c) > 1 THEN o.h ELSE '' END AS slot
+    FROM (SELECT unnest(b.values) AS o FROM b) WHERE (SELECT refusal FROM i) = ''
+), now AS (
+    SELECT c.cell_key, c.slot, c.host, c.success_rate, c.failed FROM cell_run c WHERE c.run_id = this_run AND (SELECT refusal FROM i) = ''
+), v AS (
+    SELECT coalesce(a.cell_key, b.cell_key) AS cell_key, coalesce(a.slot, b.slot) AS slot, coalesce(a.metric, b.metric) AS metric,
+           a.cell_key IS NOT NULL AS has_now, b.cell_key IS NOT NULL AS has_before, a.value, b.previous,
+           CASE WHEN a.success_rate < 0.99 THEN num_text(a.failed) || ' requests failed in this run' END AS remark
+    FROM (SELECT n.*, m.metric, m.value FROM now n
+          JOIN measurement m ON m.run_id = this_run AND m.cell_key = n.cell_key AND m.host = n.host
+          JOIN metric_def d ON d.name = m.metric AND d.gated WHERE EXISTS (SELECT 1 FROM old o WHERE o.cell_key = n.cell_key AND o.slot = n.slot)) a
+    FULL JOIN (SELECT o.* FROM old o JOIN metric_def d ON d.name = o.metric AND d.gated WHERE EXISTS (SELECT 1 FROM now n WHERE o.cell_key = n.cell_key AND o.slot = n.slot)) b
+        ON b.cell_key = a.cell_key AND b.slot = a.slot AND b.metric = a.metric
+), rows AS (
+    SELECT v.cell_key, v.slot, v.metric, v.value, v.previous, comparison_state(v.has_now, v.value, v.has_before, v.previous) AS state,
+           concat_ws('; ', comparison_reason(v.has_now, v.value, v.has_before, v.previous), v.remark) AS reason
+    FROM v
+    UNION ALL
+    SELECT cell_key, slot, '', NULL, NULL, 'new', 'the baseline has no such cell' FROM now n
+    WHERE NOT EXISTS (SELECT 1 FROM old o WHERE o.cell_key = n.cell_key AND o.slot = n.slot)
+    UNION ALL
+    SELECT DISTINCT o.cell_key, o.slot, '', NULL, NULL, 'gone', CASE WHEN e.cell_key IS NULL THEN 'only in the baseline' ELSE 'no result in this run' END
+    FROM old o LEFT JOIN expected_cell e ON e.run_id = this_run AND e.cell_key = o.cell_key
+    WHERE NOT EXISTS (SELECT 1 FROM now n WHERE o.cell_key = n.cell_key AND o.slot = n.slot)
+    UNION ALL
+    SELECT '', '', '', NULL, NULL, 'not_comparable', refusal FROM i WHERE refusal <> ''
+)
+SELECT this_run AS run_id, r.cell_key, e.ordinal AS cell_ordinal, r.slot, r.metric,
+       coalesce(d.unit, '') AS unit, coalesce(d.direction, '') AS direction, coalesce(d.tier, '') AS tier, coalesce(d.ordinal, -1) AS metric_ordinal,
+       i.previous_run, i.previous_at, r.value, CASE WHEN isfinite(r.previous) THEN r.previous END AS previous,
+       CASE WHEN r.state = 'compared' THEN r.value / r.previous END AS ratio,
+       CASE WHEN r.state = 'compared' THEN change_pct(r.value, r.previous) END AS delta_pct,
+       CASE WHEN r.state = 'compared' THEN better_pct(change_pct(r.value, r.previous), d.direction) END AS better_pct,
+       r.state, nullif(concat_ws('; ', nullif(r.reason, ''), i.remark), '') AS reason,
+       coalesce(r.state = 'compared' AND abs(change_pct(r.value, r.previous)) > 5, false) AS changed,
+       coalesce(r.state = 'compared' AND better_pct(change_pct(r.value, r.previous), d.direction) < -5, false) AS regression,
+       n.robust_cv_pct AS noise_pct, coalesce(n.runs, 0) AS noise_runs
+FROM rows r CROSS JOIN i
+LEFT JOIN metric_def d ON d.name = r.metric
+LEFT JOIN expected_cell e ON e.run_id = this_run AND e.cell_key = r.cell_key
+LEFT JOIN noise n ON n.run_id = this_run AND n.cell_key = r.cell_key AND n.slot = r.slot AND n.metric = r.metric;

@@ -1,0 +1,62 @@
+-- framework_parity_against: one run against a reference that is not in the
+-- warehouse. The columns are those of view framework_parity.
+-- grain: as framework_parity; one row with an empty cell key if nothing was
+-- compared
+-- reads: cell_run, run_identity, measurement, metric_def, expected_cell
+-- unit:  as framework_parity
+-- base is the JSON of prev_run_against; its driver may differ, all else must
+-- agree. A sidecar does not state lengths, so they count as unknown.
+CREATE OR REPLACE MACRO framework_parity_against(this_run, base) AS TABLE
+WITH b AS (
+    SELECT unnest(from_json(base::VARCHAR, '{"name": "VARCHAR", "run_id": "VARCHAR", "model": "VARCHAR", "precision": "VARCHAR", "gpu": "VARCHAR", "driver": "VARCHAR",
+        "simulated": "BOOLEAN", "at": "TIMESTAMP", "values": [{"c": "VARCHAR", "h": "VARCHAR", "m": "VARCHAR", "v": "DOUBLE"}]}'))
+), i AS (
+    SELECT i.*, coalesce(nullif(b.run_id, ''), b.name) AS reference_run, b.at AS reference_at, b.driver AS reference_driver,
+           concat_ws('; ',
+               CASE WHEN b.run_id = i.run_id THEN 'the reference is this very run' END,
+               CASE WHEN nullif(b.model, '') <> i.model THEN 'the reference is of model ' || b.model END,
+               CASE WHEN nullif(b.precision, '') <> i.precision THEN 'the reference has precision ' || b.precision END,
+               CASE WHEN nullif(b.gpu, '') <> i.gpu THEN 'the reference is from ' || b.gpu || ', this run from ' || i.gpu END,
+               CASE WHEN b.simulated <> i.simulated THEN CASE WHEN b.simulated THEN 'the reference is simulated' ELSE 'this run is simulated' END END) AS refusal
+    FROM b CROSS JOIN run_identity i WHERE i.run_id = this_run
+), old AS (
+    SELECT o.c AS cell_key, o.m AS metric, o.v AS reference,
+           CASE WHEN count(DISTINCT o.h) OVER (PARTITION BY o.c) > 1 THEN o.h ELSE '' END AS slot
+    FROM (SELECT unnest(b.values) AS o FROM b) WHERE (SELECT refusal FROM i) = ''
+), now AS (
+    SELECT c.cell_key, c.slot, c.host FROM cell_run c WHERE c.run_id = this_run AND (SELECT refusal FROM i) = ''
+), rows AS (
+    SELECT n.cell_key, n.slot, m.metric, m.value, o.reference, o.metric IS NOT NULL AS has_reference, true AS has_now, '' AS refusal
+    FROM now n
+    JOIN measurement m ON m.run_id = this_run AND m.cell_key = n.cell_key AND m.host = n.host AND m.metric IN ('output_throughput', 'mean_ttft_ms', 'mean_tpot_ms')
+    LEFT JOIN old o ON o.cell_key = n.cell_key AND o.slot = n.slot AND o.metric = m.metric
+    WHERE EXISTS (SELECT 1 FROM old o WHERE o.cell_key = n.cell_key AND o.slot = n.slot)
+    UNION ALL
+    SELECT cell_key, slot, '', NULL, NULL, false, true, '' FROM now n
+    WHERE NOT EXISTS (SELECT 1 FROM old o WHERE o.cell_key = n.cell_key AND o.slot = n.slot)
+    UNION ALL
+    SELECT DISTINCT cell_key, slot, '', NULL, NULL, true, false, '' FROM old o
+    WHERE NOT EXISTS (SELECT 1 FROM now n WHERE o.cell_key = n.cell_key AND o.slot = n.slot)
+    UNION ALL
+    SELECT '', '', '', NULL, NULL, false, false, refusal FROM i WHERE refusal <> ''
+)
+SELECT this_run AS run_id, r.cell_key, e.ordinal AS cell_ordinal, r.slot, r.metric, parity_name(i.driver, r.metric) AS name,
+       coalesce(d.unit, '') AS unit, coalesce(d.direction, '') AS direction, coalesce(d.ordinal, -1) AS metric_ordinal,
+       i.driver, i.reference_run, i.reference_driver, i.reference_at, r.value, CASE WHEN isfinite(r.reference) THEN r.reference END AS reference,
+       CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference <> 0 THEN r.value / r.reference END AS ratio,
+       CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference <> 0 THEN better_pct(change_pct(r.value, r.reference), d.direction) END AS better_pct,
+       CASE WHEN r.refusal <> '' THEN 'not_comparable'
+            WHEN NOT r.has_now THEN 'only_reference'
+            WHEN NOT r.has_reference THEN 'no_reference'
+            WHEN change_pct(r.value, r.reference) IS NULL THEN 'not_comparable'
+            ELSE 'compared' END AS state,
+       CASE WHEN r.refusal <> '' THEN r.refusal
+            WHEN NOT r.has_now THEN 'only in the reference'
+            WHEN r.metric = '' THEN 'the reference has no such cell'
+            WHEN NOT r.has_reference THEN 'the reference has no such metric'
+            WHEN r.reference = 0 THEN 'n/a (reference is 0)'
+            WHEN change_pct(r.value, r.reference) IS NULL THEN 'n/a (not a number)'
+            ELSE 'lengths of the workload unknown' END AS reason
+FROM rows r CROSS JOIN i
+LEFT JOIN metric_def d ON d.name = r.metric
+LEFT JOIN expected_cell e ON e.run_id = this_run AND e.cell_key = r.cell_key;

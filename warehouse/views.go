@@ -1,0 +1,258 @@
+package warehouse
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"cvs/collect/metric"
+)
+
+// viewDigest changes with any view and with the metric table.
+func viewDigest() string {
+	h := sha256.New()
+	names, _ := fs.Glob(files, "sql/views/*.sql") // the pattern is ours and valid
+	for _, name := range names {
+		text, _ := files.ReadFile(name) // embedded
+		fmt.Fprintf(h, "%s %d\n%s", name, len(text), text)
+	}
+	table, _ := json.Marshal(metric.Table()) // plain strings and numbers
+	h.Write(table)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// putViews replaces every view and macro by this version's, drops those no file
+// defines any more, fills metric_def and computes the measurements again.
+func (w *DB) putViews(ctx context.Context, digest string, fresh bool) error {
+	return w.transact(ctx, func(tx *sql.Tx) error {
+		if !fresh {
+			if err := dropViews(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if err := fillMetrics(ctx, tx); err != nil {
+			return err
+		}
+		if err := createViews(ctx, tx, w.path != ""); err != nil {
+			return err
+		}
+		if !fresh {
+			if err := measureAll(ctx, tx); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE warehouse_info SET view_digest = ?", digest)
+		return err
+	})
+}
+
+// createViews puts in views and macros. Their three hundred comments take longer
+// than the rest together; a database in memory has them put in when somebody asks
+// for the schema.
+func createViews(ctx context.Context, tx *sql.Tx, comments bool) error {
+	names, err := fs.Glob(files, "sql/views/*.sql")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		make, remarks := splitComments(string(text))
+		if comments {
+			make += remarks
+		}
+		if _, err := tx.ExecContext(ctx, make); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func splitComments(text string) (make, comments string) {
+	if at := strings.Index(text, "\nCOMMENT ON"); at >= 0 {
+		return text[:at+1], text[at+1:]
+	}
+	return text, ""
+}
+
+// putComments adds the comments that createViews left out.
+func (w *DB) putComments(ctx context.Context) error {
+	var err error
+	w.comments.Do(func() {
+		if w.path != "" && !w.attached {
+			return
+		}
+		err = w.transact(ctx, func(tx *sql.Tx) error {
+			names, err := fs.Glob(files, "sql/views/*.sql")
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				text, err := files.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				if _, remarks := splitComments(string(text)); remarks != "" {
+					if _, err := tx.ExecContext(ctx, remarks); err != nil {
+						return fmt.Errorf("%s: %w", name, err)
+					}
+				}
+			}
+			return nil
+		})
+	})
+	return err
+}
+
+func dropViews(ctx context.Context, tx *sql.Tx) error {
+	drops, err := query(ctx, tx, `SELECT 'DROP VIEW IF EXISTS "' || replace(view_name, '"', '""') || '"' FROM duckdb_views() WHERE NOT internal AND NOT temporary
+		UNION ALL SELECT DISTINCT 'DROP MACRO ' || CASE function_type WHEN 'table_macro' THEN 'TABLE ' ELSE '' END || 'IF EXISTS "' || replace(function_name, '"', '""') || '"'
+		FROM duckdb_functions() WHERE NOT internal AND function_type IN ('macro', 'table_macro')`,
+		func(s *string) []any { return []any{s} })
+	if err != nil {
+		return err
+	}
+	for _, d := range drops {
+		if _, err := tx.ExecContext(ctx, d); err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+func fillMetrics(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM metric_def"); err != nil {
+		return err
+	}
+	var rows []string
+	var args []any
+	for i, d := range metric.Table() {
+		rows = append(rows, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+		args = append(args, d.Name, i, d.Label, d.Unit, d.Direction.String(), string(d.Tier), d.Gated, d.Derived, len(d.Keys) == 0, d.Digits)
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO metric_def (name, ordinal, label, unit, direction, tier, gated, derived, only_derived, digits) VALUES `+
+		strings.Join(rows, ", "), args...); err != nil {
+		return fmt.Errorf("metric_def: %w", err)
+	}
+	return nil
+}
+
+// An execer is a connection or a transaction.
+type execer interface {
+	querier
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// measureChunk bounds the memory of computing measurements, in runs.
+const measureChunk = 500
+
+// measure keeps what view measured says about these runs.
+func measure(ctx context.Context, x execer, runIDs []string) error {
+	for ids := range slices.Chunk(runIDs, measureChunk) {
+		marks, args := placeholders(ids)
+		// ordered, so that two builds of one warehouse have equal tables
+		if _, err := x.ExecContext(ctx, `INSERT INTO measurement
+			SELECT run_id, cell_key, host, metric, value, quality, text, note, derived, key, repeats, low, high
+			FROM measured WHERE run_id IN (`+marks+`) ORDER BY run_id, cell_key, host, metric`, args...); err != nil {
+			return fmt.Errorf("measure: %w", err)
+		}
+		if _, err := x.ExecContext(ctx, `INSERT INTO cell_result
+			SELECT run_id, cell_key, host, hosts, success_rate, failed, mean_input_len, mean_output_len
+			FROM measured_cell WHERE run_id IN (`+marks+`) ORDER BY run_id, cell_key, host`, args...); err != nil {
+			return fmt.Errorf("measure cells: %w", err)
+		}
+	}
+	return nil
+}
+
+// measureAll computes the measurements of every run again.
+func measureAll(ctx context.Context, x execer) error {
+	if _, err := x.ExecContext(ctx, "DELETE FROM measurement; DELETE FROM cell_result"); err != nil {
+		return err
+	}
+	ids, err := query(ctx, x, "SELECT run_id FROM run ORDER BY started_at NULLS FIRST, run_id", func(id *string) []any { return []any{id} })
+	if err != nil {
+		return err
+	}
+	if err := measure(ctx, x, ids); err != nil {
+		return err
+	}
+	if _, err := x.ExecContext(ctx, "DELETE FROM change_point"); err != nil {
+		return err
+	}
+	return findShifts(ctx, x, ids)
+}
+
+// attach opens a file that has the views of another version: a database in
+// memory reads its tables and has views of this version over them. It is how a
+// share that nobody here may write to stays readable.
+func attach(ctx context.Context, path string, o Options) (_ *DB, err error) {
+	w := &DB{path: path, readOnly: true, attached: true}
+	connector, err := duckdb.NewConnector("?autoinstall_known_extensions=false&autoload_known_extensions=false", nil)
+	if err != nil {
+		return nil, fmt.Errorf("open warehouse %s: %w", path, err)
+	}
+	w.db = sql.OpenDB(connector)
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open warehouse %s: %w", path, err), w.db.Close())
+		}
+	}()
+	if err := w.patient(ctx, o.Wait, func() error {
+		_, err := w.db.ExecContext(ctx, "ATTACH '"+strings.ReplaceAll(path, "'", "''")+"' AS stored (READ_ONLY)")
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if _, err := w.db.ExecContext(ctx, "SET enable_external_access = false"); err != nil {
+		return nil, err
+	}
+	steps, err := fs.Glob(files, "sql/schema/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	if err := w.migrate(ctx, steps, 0); err != nil {
+		return nil, err
+	}
+	if err := w.transact(ctx, func(tx *sql.Tx) error { return w.overlay(ctx, tx) }); err != nil {
+		return nil, err
+	}
+	return w, w.lock(ctx)
+}
+
+// overlay replaces the empty tables in memory by views of the stored ones, puts
+// in this version's views and computes the measurements they need.
+func (w *DB) overlay(ctx context.Context, tx *sql.Tx) error {
+	stored, err := query(ctx, tx, `SELECT s.table_name, string_agg('"' || s.column_name || '"', ', ' ORDER BY m.column_index)
+		FROM duckdb_columns() s JOIN duckdb_columns() m ON m.database_name = 'memory' AND m.table_name = s.table_name AND m.column_name = s.column_name
+		WHERE s.database_name = 'stored' AND s.table_name NOT IN ('metric_def', 'measurement', 'cell_result', 'change_point', 'warehouse_info')
+		AND s.table_name IN (SELECT table_name FROM duckdb_tables() WHERE database_name = 'stored') GROUP BY s.table_name ORDER BY s.table_name`,
+		func(t *[2]string) []any { return []any{&t[0], &t[1]} })
+	if err != nil {
+		return err
+	}
+	for _, t := range stored {
+		// by name: a column added since is an error that names it
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DROP TABLE "%s"; CREATE VIEW "%s" AS SELECT %s FROM stored."%s"`, t[0], t[0], t[1], t[0])); err != nil {
+			return err
+		}
+	}
+	if err := fillMetrics(ctx, tx); err != nil {
+		return err
+	}
+	if err := createViews(ctx, tx, false); err != nil {
+		return err
+	}
+	return measureAll(ctx, tx)
+}
