@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,9 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cvs/collect/artifact"
 	"cvs/render"
-	"cvs/warehouse"
 )
 
 // deckName is the name users know for a run's deck.
@@ -26,6 +26,7 @@ type deckOptions struct {
 	results string
 	out     string
 	json    string
+	reports reportOptions
 }
 
 func (o *deckOptions) addFlags(f *pflag.FlagSet) {
@@ -33,6 +34,7 @@ func (o *deckOptions) addFlags(f *pflag.FlagSet) {
 	o.store.addFlags(f)
 	f.StringVar(&o.results, "results", "", "make the deck of the results in `folder` against --config_file; nothing is stored")
 	f.StringVarP(&o.out, "out", "o", deckName, "write the deck to `file`")
+	o.reports.addFlags(f)
 	f.StringVar(&o.json, "json", "", "also write the machine-readable sidecar to `file`")
 }
 
@@ -60,8 +62,21 @@ The exit status is the run's verdict.
 }
 
 func runDeck(ctx context.Context, e *env, o deckOptions, args []string) error {
-	for _, out := range nonEmpty(o.out, o.json) {
-		if err := refuseOverInput(out, e, o, args); err != nil {
+	if o.out == "" {
+		return badInput("-o is empty; it names the file to write")
+	}
+	o.out = filepath.Clean(o.out)
+	if o.json != "" {
+		o.json = filepath.Clean(o.json)
+		if sameFile(o.out, o.json) {
+			return badInput("-o and --json name the same file %s", o.out)
+		}
+	}
+	if err := refuseOverInput(o.out, "<", e, o, args); err != nil {
+		return err
+	}
+	if o.json != "" {
+		if err := refuseOverInput(o.json, `"suite_id"`, e, o, args); err != nil {
 			return err
 		}
 	}
@@ -70,7 +85,11 @@ func runDeck(ctx context.Context, e *env, o deckOptions, args []string) error {
 		return err
 	}
 	defer db.Close()
-	if err := writeDeck(ctx, e, db, j.status.RunID, o.out, o.json); err != nil {
+	source := comparedWith(e, db, o.out)
+	if err := writeDeck(ctx, e, source, j.status.RunID, o.out, o.json); err != nil {
+		return err
+	}
+	if err := o.reports.write(ctx, e, source, j.status.RunID); err != nil {
 		return err
 	}
 	fmt.Fprintln(e.stdout, o.out)
@@ -78,7 +97,7 @@ func runDeck(ctx context.Context, e *env, o deckOptions, args []string) error {
 }
 
 // writeDeck renders one run into its files.
-func writeDeck(ctx context.Context, e *env, db *warehouse.DB, runID, out, sidecar string) error {
+func writeDeck(ctx context.Context, e *env, db render.Source, runID, out, sidecar string) error {
 	data, err := render.Query(ctx, db, runID)
 	if err != nil {
 		return badStore(fmt.Errorf("read the views for the deck: %w", err))
@@ -115,9 +134,37 @@ func renderTime(e *env) (time.Time, error) {
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// refuseOverInput keeps a deck from replacing what it is made from, also under
-// another spelling or through a link.
-func refuseOverInput(out string, e *env, o deckOptions, args []string) error {
+// sameFile reports whether two names are one file, also one that does not exist.
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	sa, errA := os.Stat(a)
+	sb, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return os.SameFile(sa, sb)
+	}
+	absA, errA := filepath.Abs(a)
+	absB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && absA == absB
+}
+
+// refuseOverInput keeps an output from replacing what it is made from, under
+// whatever spelling: inputs that are known by name are named, and of all others
+// only a file is replaced that looks like an older output, which begins with or
+// holds mark.
+func refuseOverInput(out, mark string, e *env, o deckOptions, args []string) error {
+	st, err := os.Stat(out)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return badStore(err)
+	case st.IsDir():
+		return badStore(fmt.Errorf("%s is a folder; a file name is needed", out))
+	case !st.Mode().IsRegular():
+		return badInput("%s is no regular file; nothing was written", out)
+	}
 	inputs := nonEmpty(o.in.config, o.in.cluster, e.getenv("CVS_INFERENCE_PREV_REPORT_JSON"), e.getenv("CVS_ATOM_PARITY_REF_JSON"))
 	if o.results == "" && o.in.config == "" {
 		inputs = append(inputs, o.store.path(e))
@@ -127,44 +174,36 @@ func refuseOverInput(out string, e *env, o deckOptions, args []string) error {
 			inputs = append(inputs, p.Threshold.Path)
 		}
 	}
-	st, err := os.Stat(out)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return badStore(err)
-	}
-	if st.IsDir() {
-		return badStore(fmt.Errorf("%s is a folder; -o wants a file name", out))
+	for _, dir := range nonEmpty(append([]string{o.results}, args...)...) {
+		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+			continue
+		}
+		for _, sub := range []string{"results", "accuracy", "cells", "inputs", "checks", "signoff"} {
+			filepath.WalkDir(filepath.Join(dir, sub), func(path string, d os.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() {
+					inputs = append(inputs, path)
+				}
+				return nil
+			})
+		}
 	}
 	for _, in := range inputs {
 		if other, err := os.Stat(in); err == nil && os.SameFile(st, other) {
 			return badInput("the output %s is the input %s; nothing was written", out, in)
 		}
 	}
-	dirs := nonEmpty(o.results)
-	if len(args) == 1 && artifact.IsRunDir(args[0]) {
-		dirs = append(dirs, args[0])
+	f, err := os.Open(out)
+	if err != nil {
+		return badStore(err)
 	}
-	for _, dir := range dirs {
-		root, err := filepath.EvalSymlinks(dir)
-		if err != nil {
-			continue
-		}
-		for _, sub := range []string{"results", "accuracy", "cells", "inputs", "checks"} {
-			err := filepath.WalkDir(filepath.Join(root, sub), func(path string, d os.DirEntry, err error) error {
-				if err != nil || !d.Type().IsRegular() {
-					return nil
-				}
-				if other, err := os.Stat(path); err == nil && os.SameFile(st, other) {
-					return badInput("the output %s is the artefact %s; nothing was written", out, path)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return badStore(err)
+	}
+	head = bytes.TrimSpace(head)
+	if len(head) > 0 && !(mark == "<" && bytes.HasPrefix(head, []byte(mark)) || mark != "<" && bytes.Contains(head, []byte(mark))) {
+		return badInput("%s exists and is no older output of cvs; nothing was written", out)
 	}
 	return nil
 }

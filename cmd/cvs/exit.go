@@ -117,6 +117,14 @@ func message(err error) string {
 	return strings.TrimSpace(err.Error())
 }
 
+// didYouMean is ", did you mean X?" for a near miss, else "".
+func didYouMean(name string, valid []string) string {
+	if near := plan.Nearest(name, valid); near != "" {
+		return ", did you mean " + near + "?"
+	}
+	return ""
+}
+
 // snakeOrKebab lets every flag be written with - or _; the flags of the older
 // suite keep their snake_case as the canonical name (decision 37).
 func snakeOrKebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {

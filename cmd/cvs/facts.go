@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"cvs/collect/artifact"
-	"cvs/collect/plan"
 	"cvs/warehouse/ingest"
 )
 
@@ -50,7 +49,7 @@ func parseSets(sets []string) (*facts, error) {
 		case texts[name] != nil:
 			*texts[name] = value
 		default:
-			return nil, badInput("--set %s: unknown; did you mean %s? (known: %s)", name, plan.Nearest(name, factNames), strings.Join(factNames, ", "))
+			return nil, badInput("--set %s: unknown%s; known are %s", name, didYouMean(name, factNames), strings.Join(factNames, ", "))
 		}
 	}
 	return f, nil

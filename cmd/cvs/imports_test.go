@@ -20,12 +20,15 @@ var mayImport = map[string][]string{
 	"collect/driver":     {"collect/plan"},
 	"collect/container":  {"collect/plan", "collect/remote"},
 	"collect/fabric":     {"collect/plan", "collect/remote"},
-	"collect/check":      {"collect/plan", "collect/remote", "collect/artifact"},
+	"collect/check":      {"collect/artifact", "collect/plan", "collect/remote", "collect/strictjson"},
+	"collect/signoff":    {"collect/artifact", "collect/strictjson"},
+	"collect/bundle":     {"collect/artifact", "collect/strictjson"},
 	"collect": {"collect/artifact", "collect/check", "collect/container", "collect/driver", "collect/fabric", "collect/plan",
 		"collect/remote", "collect/strictjson"},
 	"collect/lab":      {"collect/artifact", "collect/metric", "collect/strictjson"},
 	"warehouse/ingest": {"collect/artifact", "collect/metric", "collect/strictjson"},
-	"warehouse":        {"collect/artifact", "collect/metric", "collect/strictjson", "templates", "warehouse/ingest"},
+	"warehouse/shift":  {}, // statistics on series of numbers
+	"warehouse":        {"collect/artifact", "collect/metric", "collect/strictjson", "templates", "warehouse/ingest", "warehouse/shift"},
 	"render":           {"collect/metric", "templates", "warehouse"},
 	"cmd/cvs":          nil, // wires everything
 }

@@ -41,10 +41,14 @@ func runInspect(ctx context.Context, e *env, o inspectOptions, path string) erro
 	if err != nil {
 		return err
 	}
-	r, err := looseRun(path)
-	if err != nil {
-		return err
+	found := looseRuns(path)
+	if len(found) != 1 {
+		return badInput("%s holds the results of %d runs; load it with: cvs load %s", path, len(found), path)
 	}
+	if found[0].err != nil {
+		return found[0].err
+	}
+	r := found[0].run
 	if err := facts.apply(r); err != nil {
 		return err
 	}

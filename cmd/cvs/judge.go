@@ -79,10 +79,16 @@ func (j *judgement) verdictError() error {
 		return nil
 	}
 	why := verdictText(j.status)
-	if r := j.status.Reasons(); len(r) > 0 {
-		why += ": " + r[0]
-		if len(r) > 1 {
-			why += fmt.Sprintf(" (and %d more)", len(r)-1)
+	reasons := j.status.Reasons()
+	for _, q := range j.quality {
+		if len(reasons) == 0 && q.Severity == "data_error" {
+			reasons = append(reasons, strings.Join(nonEmpty(q.Path, q.Message), ": "))
+		}
+	}
+	if len(reasons) > 0 {
+		why += ": " + clip(reasons[0])
+		if len(reasons) > 1 {
+			why += fmt.Sprintf(" (and %d more)", len(reasons)-1)
 		}
 	}
 	return &statusError{j.status.ExitCode, visible("run " + j.status.RunID + ": " + why)}
@@ -154,7 +160,7 @@ func (j *judgement) print(w io.Writer) {
 	fmt.Fprintf(w, "cells: %d expected, %d measured: %d pass, %d fail, %d record, %d without a result\n", s.Expected, s.Measured, s.CellsPass, s.CellsFail, s.CellsRecord, s.CellsError)
 	fmt.Fprintf(w, "verdict: %s\n", verdictText(s))
 	for _, r := range s.Reasons() {
-		fmt.Fprintf(w, "  %s\n", visible(r))
+		fmt.Fprintf(w, "  %s\n", visible(clip(r)))
 	}
 }
 
@@ -177,15 +183,42 @@ func verdictText(s warehouse.RunStatusRow) string {
 }
 
 // printFindings lists what should be known beside the gates. What already is a
-// reason of the verdict is not said twice.
+// reason of the verdict is not said twice, and what is said of many files stands
+// once, with how many.
 func (j *judgement) printFindings(w io.Writer) {
+	type finding struct{ severity, msg string }
+	where := map[finding][]string{}
+	var order []finding
+	lost := map[string]bool{}
+	for _, c := range j.cells {
+		lost[c.CellKey] = c.State == warehouse.Error
+	}
 	for _, q := range j.quality {
-		if q.Severity == "data_error" && q.CellKey != "" {
+		if q.Severity == "data_error" && lost[q.CellKey] {
 			continue // its cell is without a result, and the reasons say so
 		}
-		where := strings.Join(nonEmpty(q.Path, q.CellKey, q.TaskID), " ")
-		fmt.Fprintf(w, "%s: %s\n", strings.ReplaceAll(q.Severity, "_", " "), visible(strings.Join(nonEmpty(where, q.Message), ": ")))
+		f := finding{q.Severity, strings.TrimPrefix(q.Message, q.Path+": ")}
+		if len(where[f]) == 0 {
+			order = append(order, f)
+		}
+		where[f] = append(where[f], strings.Join(nonEmpty(q.Path, q.TaskID), " "))
 	}
+	for _, f := range order {
+		at := where[f][0]
+		if n := len(where[f]); n > 1 {
+			at = fmt.Sprintf("%s and %d more", at, n-1)
+		}
+		fmt.Fprintf(w, "%s: %s\n", strings.ReplaceAll(f.severity, "_", " "), visible(clip(strings.Join(nonEmpty(at, f.msg), ": "))))
+	}
+}
+
+// clip bounds what a result file can make a line of ours hold.
+func clip(s string) string {
+	const most = 600
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%d bytes)", len(s))
 }
 
 // number prints a measured value, or a dash for what is absent.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -18,13 +20,17 @@ type labOptions struct {
 	seed  uint64
 	speed float64
 	nodes int
+	// isolate is how nodes are kept apart from the machine. The demo leaves it
+	// off: its own config needs nothing of the machine.
+	isolate lab.Isolation
 }
 
 func (o *labOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.dir, "dir", "", "`folder` for the lab's files (default: a temporary one, removed at the end)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the simulated hardware's jitter")
-	f.Float64Var(&o.speed, "speed", 4, "how many times faster than the modelled hardware")
+	f.Float64Var(&o.speed, "speed", 20, "how many times faster than the modelled hardware")
 	f.IntVar(&o.nodes, "nodes", 1, "number of simulated nodes")
+	f.StringVar((*string)(&o.isolate), "isolate", string(lab.IsolateAuto), "namespaces of its own for each node: auto, on or off")
 }
 
 func newLab(e *env) *cobra.Command {
@@ -39,8 +45,13 @@ func newLab(e *env) *cobra.Command {
 		Use:   "up",
 		Short: "Start the lab and keep it running until interrupted",
 		Long: `Starts simulated GPU nodes on loopback, writes a cluster file, a key, known_hosts
-and a sample config, and prints the line to type in another terminal. What the
+and a sample config, and prints the lines to type in another terminal. What the
 lab produces is marked simulated and never compared with real runs.
+
+Where the machine allows it, each node gets namespaces of its own (user,
+processes, mounts, network), so that shipped configs run on it as on a real
+node: /models, /home/lab and port 8000 are the node's. Without them only the
+sample config runs, because the nodes share this machine's files and ports.
 ` + exitHelp,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLabUp(cmd.Context(), e, o) },
@@ -67,11 +78,47 @@ func runLabUp(ctx context.Context, e *env, o labOptions) (err error) {
 	if err != nil {
 		return badStore(err)
 	}
-	fmt.Fprintf(e.stdout, "The lab is up (%d simulated node(s)). In another terminal:\n\n  cvs run atom --cluster_file %s --config_file %s --known-hosts %s\n\nCtrl-C stops it.\n",
-		o.nodes, l.ClusterFile(), config, l.KnownHosts())
+	printLab(e.stdout, l, config, filepath.Join(dir, "shipped"))
 	<-ctx.Done()
 	fmt.Fprintln(e.stderr, "stopping the lab")
 	return nil
+}
+
+// The shipped configs that need the most of a node: fixed port, /models, a home
+// and GPU devices; the second one spans two nodes.
+const (
+	singleStem = "mi3xx_atom_deepseek-r1_fp8_single"
+	doubleStem = "mi3xx_atom_deepseek-r1_fp8_distributed"
+)
+
+// printLab says what is up and what to type.
+func printLab(w io.Writer, l *lab.Lab, demo, shipped string) {
+	line := func(args ...string) {
+		fmt.Fprintf(w, "  %s\n", shellescape.QuoteCommand(append([]string{"cvs"}, args...)))
+	}
+	run := func(cluster, config string, more ...string) {
+		line(append([]string{"run", "atom", "--cluster_file", cluster, "--config_file", config, "--known-hosts", l.KnownHosts()}, more...)...)
+	}
+	fill := func(stem string, more ...string) string {
+		line(append([]string{"config", "copy", stem, "--output", filepath.Join(shipped, stem), "--set", "container.image=" + lab.ShippedImage,
+			"--set", "<changeme-models-mount>=" + l.ModelsDir(), "--set", "paths.hf_token_file=" + l.TokenFile()}, more...)...)
+		return filepath.Join(shipped, stem, stem+".json")
+	}
+	fmt.Fprintf(w, "The lab is up (%d simulated node(s)). In another terminal:\n\n", l.Nodes())
+	run(l.HeadClusterFile(), demo)
+	if isolated, why := l.Isolated(); !isolated {
+		fmt.Fprintf(w, "\nThe nodes share this machine (%s): shipped configs do not run,\nbecause they would need its /models, /home/%s and port 8000.\n", why, lab.User)
+	} else {
+		fmt.Fprintf(w, "\nEach node has namespaces of its own, so shipped configs run, too:\n\n")
+		config := fill(singleStem)
+		run(l.HeadClusterFile(), config, "--config_profile", "perf")
+		run(l.HeadClusterFile(), config, "--config_profile", "mtp3")
+		if l.Nodes() == 2 {
+			fmt.Fprintln(w)
+			run(l.ClusterFile(), fill(doubleStem, "--set", "params.master_addr="+l.Address(0)))
+		}
+	}
+	fmt.Fprintln(w, "\nCtrl-C stops it.")
 }
 
 func startLab(ctx context.Context, dir string, o labOptions) (*lab.Lab, error) {
@@ -83,7 +130,7 @@ func startLab(ctx context.Context, dir string, o labOptions) (*lab.Lab, error) {
 	if err != nil {
 		return nil, badStore(err)
 	}
-	l, err := lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: abs, Executable: exe, Seed: o.seed, Speed: o.speed, Nodes: o.nodes})
+	l, err := lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: abs, Executable: exe, Seed: o.seed, Speed: o.speed, Nodes: o.nodes, Isolate: o.isolate})
 	if err != nil {
 		return nil, &statusError{4, "start the lab: " + err.Error()}
 	}

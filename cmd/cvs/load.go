@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cvs/collect/artifact"
 	"cvs/warehouse"
 )
 
@@ -88,57 +89,82 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	}
 	defer db.Close()
 
-	var errs []error
-	counts := map[string]int{}
+	l := &loading{e: e, db: db, counts: map[string]int{}}
 	for _, f := range found {
 		var skipped *skippedError
 		switch {
 		case errors.As(f.err, &skipped):
-			counts["skipped"]++
+			l.counts["skipped"]++
 			fmt.Fprintf(e.stdout, "skipped    %s\n", visible(skipped.Error()))
 			continue
 		case f.err != nil:
-			counts["failed"]++
-			errs = append(errs, f.err)
+			l.counts["failed"]++
+			l.errs = append(l.errs, f.err)
 			continue
 		}
 		if err := facts.apply(f.run); err != nil {
 			return err
 		}
-		res, err := db.Load(ctx, f.run)
-		if err != nil {
-			counts["failed"]++
-			errs = append(errs, err)
-			var conflict *warehouse.ConflictError
-			if errors.As(err, &conflict) {
-				continue
-			}
-			break
-		}
-		for _, r := range res {
-			counts[string(r.Outcome)]++
-			fmt.Fprintf(e.stdout, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(f.path))
-		}
-		if err := unusable(ctx, db, f.run.Meta.RunID); err != nil {
-			errs = append(errs, err)
-		}
+		l.runs, l.paths = append(l.runs, f.run), append(l.paths, f.path)
 	}
+	l.store(ctx)
+	counts, errs := l.counts, l.errs
 	fmt.Fprintf(e.stdout, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
 		counts[string(warehouse.Loaded)], counts[string(warehouse.Unchanged)], counts[string(warehouse.Replaced)], counts["skipped"], counts["failed"], o.store.path(e))
 	return errors.Join(errs...)
 }
 
+// A loading collects what becomes of the runs of one command line.
+type loading struct {
+	e      *env
+	db     *warehouse.DB
+	runs   []*artifact.Run
+	paths  []string
+	counts map[string]int
+	errs   []error
+}
+
+// loadAtOnce is how many runs are handed to the warehouse together: enough for
+// it to share transactions, few enough to report progress.
+const loadAtOnce = 256
+
+func (l *loading) store(ctx context.Context) {
+	for len(l.runs) > 0 {
+		n := min(len(l.runs), loadAtOnce)
+		results, err := l.db.Load(ctx, l.runs[:n]...)
+		if err != nil {
+			l.errs = append(l.errs, err)
+		}
+		for i, r := range results {
+			if r.Outcome == warehouse.Refused {
+				l.counts["failed"]++
+				continue
+			}
+			l.counts[string(r.Outcome)]++
+			fmt.Fprintf(l.e.stdout, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(l.paths[i]))
+			if r.Errors > 0 || r.Outcome == warehouse.Unchanged {
+				if err := unusable(ctx, l.db, r.RunID); err != nil {
+					l.errs = append(l.errs, err)
+				}
+			}
+		}
+		if len(results) < n { // the rest could not be stored at all
+			l.counts["failed"] += len(l.runs) - len(results)
+			return
+		}
+		l.runs, l.paths = l.runs[n:], l.paths[n:]
+	}
+}
+
 // unusable reports what makes results of a stored run unusable.
 func unusable(ctx context.Context, db *warehouse.DB, runID string) error {
-	rows, err := db.DataQuality(ctx, runID)
+	rows, err := db.Problems(ctx, runID)
 	if err != nil {
 		return badStore(err)
 	}
 	var errs []error
 	for _, q := range rows {
-		if q.Severity == "data_error" {
-			errs = append(errs, badData("%s: %s", strings.Join(nonEmpty(q.Path, q.CellKey), " "), q.Message))
-		}
+		errs = append(errs, badData("%s: %s", strings.Join(nonEmpty(q.Path, q.CellKey), " "), q.Message))
 	}
 	return errors.Join(errs...)
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"cvs/collect/lab"
-	"cvs/collect/plan"
 )
 
 func main() { os.Exit(realMain()) }
@@ -105,7 +104,7 @@ Start here:
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		return badInput("unknown command %q; did you mean %s?", args[0], plan.Nearest(args[0], names))
+		return badInput("unknown command %q%s; see 'cvs --help'", args[0], didYouMean(args[0], names))
 	}
 	root.SetVersionTemplate("cvs {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -113,9 +112,10 @@ Start here:
 	})
 	root.SetGlobalNormalizationFunc(snakeOrKebab)
 	root.AddCommand(
-		newRun(e), newList(e), newConfig(e),
+		newRun(e), newList(e), newConfig(e), newDoctor(e),
 		newLoad(e), newEvaluate(e), newInspect(e), newRuns(e), newSQL(e),
-		newDeck(e), newDemo(e), newLab(e),
+		newDeck(e), newSummary(e), newPublish(e), newUnpublish(e),
+		newDemo(e), newLab(e),
 	)
 	return root
 }

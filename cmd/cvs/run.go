@@ -17,15 +17,19 @@ import (
 	"cvs/collect"
 	"cvs/collect/artifact"
 	"cvs/collect/plan"
+	"cvs/render"
 	"cvs/warehouse"
 )
 
 type runOptions struct {
-	in    inputOptions
-	store storeOptions
-	ssh   sshOptions
-	col   collect.Options
+	in      inputOptions
+	store   storeOptions
+	ssh     sshOptions
+	reports reportOptions
+	col     collect.Options
 
+	resume   string
+	previous *artifact.Run // what --resume goes on with
 	k        string
 	dryRun   bool
 	format   string
@@ -51,8 +55,10 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	o.in.addFlags(f)
 	o.store.addFlags(f)
 	o.ssh.addFlags(f)
+	o.reports.addFlags(f)
 	f.StringVarP(&o.k, "k", "k", "", "run only cells whose id matches `expression` (words, and, or, not)")
 	f.StringVar(&o.k, "only", "", "the same as -k")
+	f.StringVar(&o.resume, "resume", "", "go on with `run` (a run directory or its id): cells whose configuration is the same and whose result is whole are kept")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print every remote command in order, without any connection")
 	f.StringVar(&o.format, "format", "text", "output `format` of --dry-run: text or json")
 	f.StringVar(&o.html, "html", "", "also write the deck to `file`")
@@ -85,6 +91,9 @@ down and keeps what was measured.
 		Args: needArgs("the suite (atom)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := emptyProfile(cmd, o.in); err != nil {
+				return err
+			}
+			if err := o.resumed(e); err != nil {
 				return err
 			}
 			if err := o.check(cmd, args); err != nil {
@@ -126,11 +135,48 @@ func (o *runOptions) check(cmd *cobra.Command, args []string) error {
 	if o.old.noLogFile && o.logFile != "" {
 		errs = append(errs, badInput("--log-file and --no-log-file contradict each other"))
 	}
+	if _, ok := levels[strings.ToUpper(o.logLevel)]; !ok {
+		errs = append(errs, badInput("--log-level %s: want DEBUG, INFO, WARNING, ERROR or CRITICAL", o.logLevel))
+	}
+	if o.ssh.timeout <= 0 {
+		errs = append(errs, badInput("--connect-timeout %s: want more than 0", o.ssh.timeout))
+	}
 	if o.col.Repeat < 1 {
 		errs = append(errs, badInput("--repeat %d: want at least 1", o.col.Repeat))
 	}
 	o.col.FailFast = o.col.FailFast || o.old.exitFirst
 	return errors.Join(errs...)
+}
+
+// resumed finds the run to go on with, and takes the input files from it where
+// the command line names none.
+func (o *runOptions) resumed(e *env) error {
+	if o.resume == "" {
+		return nil
+	}
+	if !artifact.IsRunDir(o.resume) {
+		o.resume = filepath.Join(workspace(e, o.store.workspace), "cvs_runs", o.resume)
+	}
+	if !artifact.IsRunDir(o.resume) {
+		return badInput("--resume: %s is no run directory", o.resume)
+	}
+	r, err := artifact.Read(o.resume)
+	if err != nil {
+		return badData("%v", err)
+	}
+	o.previous = r
+	for _, in := range r.Meta.Inputs {
+		switch {
+		case in.Kind == "config" && o.in.config == "":
+			o.in.config = in.Path
+		case in.Kind == "cluster" && o.in.cluster == "":
+			o.in.cluster = in.Path
+		}
+	}
+	if o.in.profile == "" && r.Meta.Profile != "perf" {
+		o.in.profile = r.Meta.Profile
+	}
+	return nil
 }
 
 // load reads the plan and narrows it to the selection.
@@ -151,7 +197,7 @@ func runDryRun(_ context.Context, e *env, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	steps, err := collect.Commands(p)
+	steps, err := collect.Commands(p, artifact.NewRunID(e.now(), rand.Reader))
 	if err != nil {
 		return err
 	}
@@ -238,13 +284,11 @@ func sweep(ctx context.Context, e *env, o runOptions, p *plan.Plan) (*outcome, e
 		Dial: o.ssh.dialer(e, p),
 	}
 	runner.Options.Owner = e.osUser() + "@" + host
-	if err := runner.Check(); err != nil {
+	runner.Previous = o.previous
+	if err := runner.Check(); err != nil { // before the directory is made or opened
 		return nil, runError(err)
 	}
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		return nil, badStore(err)
-	}
-	dir, err := artifact.Create(root, meta)
+	dir, err := o.runDir(root, meta)
 	if err != nil {
 		return nil, badStore(err)
 	}
@@ -268,8 +312,13 @@ func sweep(ctx context.Context, e *env, o runOptions, p *plan.Plan) (*outcome, e
 	}
 	out := &outcome{db: db, j: j, dir: dir.Path(), split: runner.Split}
 	prog.split(runner.Split)
-	if err := storeRun(after, e, o.store.path(e), r); err != nil {
+	var source render.Source = comparedWith(e, db, "")
+	shared, err := storeRun(after, e, o.store.path(e), r)
+	if err != nil {
 		prog.warn(fmt.Sprintf("the run is kept but not in the warehouse (%v); load it with: cvs load %s", err, dir.Path()))
+	} else {
+		defer shared.Close()
+		source = comparedWith(e, shared, o.html) // it knows the earlier runs
 	}
 	if !o.noHTML {
 		out.deck = filepath.Join(dir.Path(), deckName)
@@ -279,13 +328,27 @@ func sweep(ctx context.Context, e *env, o runOptions, p *plan.Plan) (*outcome, e
 				runErr = errors.Join(runErr, badStore(err))
 				continue
 			}
-			if err := writeDeck(after, e, db, j.status.RunID, path, sidecar); err != nil {
+			if err := writeDeck(after, e, source, j.status.RunID, path, sidecar); err != nil {
 				runErr = errors.Join(runErr, err)
 				out.deck = ""
 			}
 		}
 	}
+	if err := o.reports.write(after, e, source, j.status.RunID); err != nil {
+		runErr = errors.Join(runErr, err)
+	}
 	return out, runErr
+}
+
+// runDir makes the run directory, or opens the one to go on with.
+func (o *runOptions) runDir(root string, meta artifact.Meta) (*artifact.Dir, error) {
+	if o.resume != "" {
+		return artifact.Open(o.resume)
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, err
+	}
+	return artifact.Create(root, meta)
 }
 
 // runError maps what a runner reports to the exit table.
@@ -303,16 +366,17 @@ func enforceWord(on bool) string {
 	return "record-only"
 }
 
-// storeRun loads a run into the shared warehouse; a locked one is not waited
-// for long, since the run directory can be loaded at any time.
-func storeRun(ctx context.Context, e *env, path string, r *artifact.Run) error {
+// storeRun loads a run into the shared warehouse and returns that; a locked one
+// is not waited for long, since the run directory can be loaded at any time.
+func storeRun(ctx context.Context, e *env, path string, r *artifact.Run) (*warehouse.DB, error) {
 	db, err := openStore(ctx, path, warehouse.Options{Wait: 10 * time.Second})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer db.Close()
-	_, err = db.Load(ctx, r)
-	return err
+	if _, err := db.Load(ctx, r); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // commandLine is what run.json says about how it was started. It is put

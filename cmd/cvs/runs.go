@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cvs/collect/plan"
 	"cvs/warehouse"
 )
 
@@ -17,31 +16,30 @@ const defaultWait = 30 * time.Second
 
 // findRun resolves "latest", a full run id, or a prefix that only one run has.
 func findRun(ctx context.Context, db *warehouse.DB, want string) (string, error) {
-	runs, err := db.Runs(ctx)
+	ids, err := db.RunIDs(ctx, 0)
 	if err != nil {
 		return "", badStore(err)
 	}
-	if len(runs) == 0 {
+	if len(ids) == 0 {
 		return "", badData("the warehouse holds no run; load one with: cvs load cvs_runs/")
 	}
 	if want == "latest" {
-		return runs[0].RunID, nil
+		return ids[0], nil
 	}
-	var ids, hits []string
-	for _, r := range runs {
-		if r.RunID == want {
+	var hits []string
+	for _, id := range ids {
+		if id == want {
 			return want, nil
 		}
-		if strings.HasPrefix(r.RunID, want) {
-			hits = append(hits, r.RunID)
+		if strings.HasPrefix(id, want) {
+			hits = append(hits, id)
 		}
-		ids = append(ids, r.RunID)
 	}
 	switch len(hits) {
 	case 1:
 		return hits[0], nil
 	case 0:
-		return "", badInput("no run %q in the warehouse; the nearest is %s (see: cvs runs)", want, plan.Nearest(want, ids))
+		return "", badInput("no run %q in the warehouse%s (see: cvs runs)", want, didYouMean(want, ids))
 	}
 	return "", badInput("run %q is ambiguous: %s", want, strings.Join(hits, ", "))
 }
@@ -49,6 +47,7 @@ func findRun(ctx context.Context, db *warehouse.DB, want string) (string, error)
 type runsOptions struct {
 	store  storeOptions
 	format string
+	limit  int
 }
 
 func newRuns(e *env) *cobra.Command {
@@ -61,6 +60,7 @@ func newRuns(e *env) *cobra.Command {
 	}
 	o.store.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.format, "format", "table", "output `format`: table, csv, json or jsonl")
+	cmd.Flags().IntVar(&o.limit, "limit", 50, "list at most `n` runs; 0 lists all")
 	return cmd
 }
 
@@ -74,8 +74,21 @@ func runRuns(ctx context.Context, e *env, o runsOptions) error {
 		return err
 	}
 	defer db.Close()
+	if o.limit < 0 {
+		return badInput("--limit %d: want 0 or more", o.limit)
+	}
+	ids, err := db.RunIDs(ctx, o.limit)
+	if err != nil {
+		return badStore(err)
+	}
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	// the ids as a list: only these runs are judged, not the whole history
 	rows, err := db.Ask(ctx, `SELECT r.run_id, r.started_at, r.model, r.gpu_arch, r.driver, s.verdict, s.incomplete, r.simulated, replace(s.reasons, chr(10), '; ') AS reasons
-		FROM runs r JOIN run_status s USING (run_id) ORDER BY r.started_at DESC NULLS LAST, r.run_id DESC`)
+		FROM run r JOIN run_status s USING (run_id) WHERE r.run_id IN (`+strings.TrimSuffix(strings.Repeat("?, ", max(len(ids), 1)), ", ")+`)
+		ORDER BY r.started_at DESC NULLS LAST, r.run_id DESC`, append(args, make([]any, max(0, 1-len(ids)))...)...)
 	if err != nil {
 		return badStore(fmt.Errorf("list runs: %w", err))
 	}

@@ -99,11 +99,20 @@ func readForeignMeta(path string) (*foreignMeta, error) {
 	if err != nil {
 		return nil, badData("%s: %v", path, err)
 	}
+	if v.Kind != strictjson.Object {
+		return nil, badData("%s: expected an object with run_id and started_at, found a %s", path, v.Kind)
+	}
+	var errs []error
 	text := func(key string) string {
-		if m := v.Get(key); m != nil && m.Kind == strictjson.String {
-			return m.Text
+		m := v.Get(key)
+		switch {
+		case m == nil || m.Kind == strictjson.Null:
+			return ""
+		case m.Kind != strictjson.String:
+			errs = append(errs, badData("%s:%s: %s: expected a text, found a %s", path, strictjson.PosAt(data, m.Offset), key, m.Kind))
+			return ""
 		}
-		return ""
+		return m.Text
 	}
 	m := &foreignMeta{
 		runID: text("run_id"), gpuArch: text("gpu_arch"), detectedGPU: text("detected_gpu"), detectedGFX: text("detected_gfx"),
@@ -112,9 +121,12 @@ func readForeignMeta(path string) (*foreignMeta, error) {
 	if s := text("started_at"); s != "" {
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			return nil, badData("%s: started_at: want an RFC 3339 time with an offset, found %q", path, s)
+			errs = append(errs, badData("%s: started_at: expected an RFC 3339 time with an offset, found %q", path, s))
 		}
 		m.startedAt = &t
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	return m, nil
 }
@@ -133,6 +145,9 @@ func runFromResults(p *plan.Plan, dir string) (*artifact.Run, error) {
 	m, err := readForeignMeta(filepath.Join(dir, "run.json"))
 	if err != nil {
 		return nil, err
+	}
+	if m.gpuArch != "" && p.GPUArch != "" && !strings.EqualFold(m.gpuArch, p.GPUArch) {
+		return nil, badData("%s: gpu_arch %s contradicts the config's %s", filepath.Join(dir, "run.json"), m.gpuArch, p.GPUArch)
 	}
 	r.Meta.RunID = m.runID
 	if r.Meta.RunID == "" {
@@ -175,13 +190,15 @@ type loadedRun struct {
 var configName = regexp.MustCompile(`_atom_.*\.json$`)
 
 // foreignInputs finds the config and cluster file of a folder in the layout of
-// results collected by hand; ok is false if it is no such folder.
-func foreignInputs(dir string) (o inputOptions, ok bool) {
+// results collected by hand; ok is false if it is no such folder. One whose
+// run.json names a run but lacks the rest is an error: its results would
+// otherwise be taken for loose files, and counted again under another id.
+func foreignInputs(dir string) (o inputOptions, ok bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return o, false
+		return o, false, badStore(err)
 	}
-	hasResults := false
+	hasResults, named := false, false
 	var configs []string
 	for _, d := range entries {
 		name := d.Name()
@@ -192,13 +209,21 @@ func foreignInputs(dir string) (o inputOptions, ok bool) {
 			configs = append(configs, filepath.Join(dir, name))
 		case name == "cluster.json":
 			o.cluster = filepath.Join(dir, name)
+		case name == "run.json" && d.Type().IsRegular():
+			m, err := readForeignMeta(filepath.Join(dir, name))
+			named = err == nil && m.runID != ""
 		}
 	}
-	if len(configs) != 1 || !hasResults {
-		return o, false
+	switch {
+	case len(configs) == 1 && hasResults:
+		o.config = configs[0]
+		return o, true, nil
+	case named && len(configs) != 1:
+		return o, false, badData("%s: run.json names a run; expected one config (*_atom_*.json) beside it, found %d", dir, len(configs))
+	case named:
+		return o, false, badData("%s: run.json names a run, but there is no results folder", dir)
 	}
-	o.config = configs[0]
-	return o, true
+	return o, false, nil
 }
 
 // runsAt finds the runs a path holds: a run directory, a folder of them, a
@@ -210,14 +235,16 @@ func runsAt(e *env, path string) ([]loadedRun, error) {
 		return nil, badInput("%v", err)
 	}
 	if !st.IsDir() {
-		r, err := looseRun(path)
-		return []loadedRun{{path, r, err}}, nil
+		return looseRuns(path), nil
 	}
 	if artifact.IsRunDir(path) {
 		r, err := artifact.Read(path)
 		return []loadedRun{{path, r, err}}, nil
 	}
-	if o, ok := foreignInputs(path); ok {
+	switch o, ok, err := foreignInputs(path); {
+	case err != nil:
+		return []loadedRun{{path, nil, err}}, nil
+	case ok:
 		r, err := foreignRun(e, o, path)
 		return []loadedRun{{path, r, err}}, nil
 	}
@@ -239,11 +266,12 @@ func runsAt(e *env, path string) ([]loadedRun, error) {
 			}
 			out = append(out, more...)
 		case d.Type().IsRegular():
-			r, err := looseRun(sub)
-			if err != nil {
-				err = &skippedError{sub, strings.TrimPrefix(err.Error(), sub+": ")}
+			for _, l := range looseRuns(sub) {
+				if l.err != nil {
+					l.err = &skippedError{sub, strings.TrimPrefix(l.err.Error(), sub+": ")}
+				}
+				out = append(out, l)
 			}
-			out = append(out, loadedRun{sub, r, err})
 		}
 	}
 	return out, nil
@@ -290,18 +318,23 @@ func folderID(r *artifact.Run) string {
 	return "folder-" + hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// looseRun wraps a result file that stands alone: run id from its hash, time
-// from its content where it states one (decision 31).
-func looseRun(path string) (*artifact.Run, error) {
+// looseRuns wraps a result file that stands alone: run id from its hash, time
+// from its content where it states one (decision 31). A published history is as
+// many runs as it holds.
+func looseRuns(path string) []loadedRun {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, badStore(err)
+		return []loadedRun{{path, nil, badStore(err)}}
 	}
-	r, err := warehouse.Loose(path, data)
+	runs, err := warehouse.Loose(path, data)
 	if err != nil {
-		return nil, badData("%v", err) // it names the file
+		return []loadedRun{{path, nil, badData("%v", err)}} // it names the file
 	}
-	return r, nil
+	var out []loadedRun
+	for _, r := range runs {
+		out = append(out, loadedRun{path, r, nil})
+	}
+	return out
 }
 
 // workspace is where runs and the warehouse lie (decision 38).

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"cvs/warehouse"
+)
+
+func newBaseline(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "baseline",
+		Short: "Pin runs that later runs are compared with, and list the pins",
+		Args:  exactly(0),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBaselinePin(e), newBaselineList(e))
+	return cmd
+}
+
+func newBaselinePin(e *env) *cobra.Command {
+	var store storeOptions
+	var name, note string
+	cmd := &cobra.Command{
+		Use:   "pin [flags] RUN",
+		Short: "Make a run the golden baseline of its configuration",
+		Long: `Pins RUN: view golden and cvs compare show every later run of equal identity
+against it. Of several pins the newest counts. A pin is kept in the warehouse; a
+warehouse that is built again from its run directories needs it again.
+` + exitHelp,
+		Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runPin(cmd.Context(), e, store, args[0], name, note)
+		},
+	}
+	store.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&name, "name", "golden", "`name` of the pin")
+	cmd.Flags().StringVar(&note, "note", "", "why it was pinned")
+	return cmd
+}
+
+func runPin(ctx context.Context, e *env, store storeOptions, want, name, note string) error {
+	if strings.TrimSpace(name) == "" {
+		return badInput("--name is empty")
+	}
+	db, err := openStore(ctx, store.path(e), warehouse.Options{Wait: defaultWait})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	id, err := findRun(ctx, db, want)
+	if err != nil {
+		return err
+	}
+	if err := db.Pin(ctx, warehouse.BaselineRow{Name: name, RunID: id, PinnedBy: e.osUser(), Note: note, PinnedAt: e.now()}); err != nil {
+		return badStore(err)
+	}
+	fmt.Fprintf(e.stdout, "pinned %s as %s\n", visible(id), visible(name))
+	return nil
+}
+
+func newBaselineList(e *env) *cobra.Command {
+	var store storeOptions
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the pinned runs",
+		Args:  exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			db, err := openStore(ctx, store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			rows, err := db.Baselines(ctx)
+			if err != nil {
+				return badStore(err)
+			}
+			tw := newTable()
+			tw.AppendHeader(table.Row{"name", "run", "pinned", "by", "note", "for"})
+			for _, r := range rows {
+				tw.AppendRow(table.Row{visible(r.Name), visible(r.RunID), r.PinnedAt.UTC().Format(time.RFC3339), visible(r.PinnedBy), visible(r.Note), visible(r.Identity)})
+			}
+			fmt.Fprintf(e.stdout, "%s\n(%d pins)\n", tw.Render(), len(rows))
+			return nil
+		},
+	}
+	store.addFlags(cmd.Flags())
+	return cmd
+}

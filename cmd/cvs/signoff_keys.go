@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// signingKey finds the key to sign with: a private key file, a public key file
+// whose private half the agent holds, "agent" for its only key, or "" for
+// ~/.ssh/id_ed25519 and then the agent. The returned function lets go of the
+// agent.
+func signingKey(e *env, name string) (ssh.Signer, func(), error) {
+	nothing := func() {}
+	if name == "" {
+		name = "agent"
+		if home := e.getenv("HOME"); home != "" {
+			if file := filepath.Join(home, ".ssh", "id_ed25519"); isFile(file) {
+				name = file
+			}
+		}
+	}
+	if name == "agent" {
+		return agentKey(e, nil)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, nothing, badInput("--key: %v", err)
+	}
+	if pub, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
+		return agentKey(e, pub)
+	}
+	signer, err := ssh.ParsePrivateKey(data)
+	var locked *ssh.PassphraseMissingError
+	switch {
+	case err == nil:
+		return signer, nothing, nil
+	case !errors.As(err, &locked):
+		return nil, nothing, badInput("--key %s: not a private key: %v", name, err)
+	}
+	pub := locked.PublicKey // nil for the old PEM form
+	if text, err := os.ReadFile(name + ".pub"); pub == nil && err == nil {
+		pub, _, _, _, _ = ssh.ParseAuthorizedKey(text)
+	}
+	if pub == nil {
+		return nil, nothing, badInput("--key %s: it has a passphrase; add it with ssh-add and name its .pub file", name)
+	}
+	return agentKey(e, pub)
+}
+
+func isFile(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// agentKey takes want from the SSH agent, or its only key.
+func agentKey(e *env, want ssh.PublicKey) (ssh.Signer, func(), error) {
+	nothing := func() {}
+	socket := e.getenv("SSH_AUTH_SOCK")
+	if socket == "" {
+		return nil, nothing, badInput("no key to sign with: name one with --key, or start an SSH agent (SSH_AUTH_SOCK is not set)")
+	}
+	conn, err := net.DialTimeout("unix", socket, 5*time.Second)
+	if err != nil {
+		return nil, nothing, badInput("SSH agent: %v", err)
+	}
+	stop := func() { conn.Close() }
+	held, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		stop()
+		return nil, nothing, badInput("SSH agent: %v", err)
+	}
+	var names []string
+	for _, s := range held {
+		if want != nil && bytes.Equal(s.PublicKey().Marshal(), want.Marshal()) || want == nil && len(held) == 1 {
+			return s, stop, nil
+		}
+		names = append(names, ssh.FingerprintSHA256(s.PublicKey()))
+	}
+	stop()
+	switch {
+	case want != nil:
+		return nil, nothing, badInput("the SSH agent does not hold %s; add it with ssh-add", ssh.FingerprintSHA256(want))
+	case len(held) == 0:
+		return nil, nothing, badInput("the SSH agent holds no key; add one with ssh-add, or name one with --key")
+	}
+	return nil, nothing, badInput("the SSH agent holds %d keys (%s); name the .pub file of one with --key", len(held), strings.Join(names, ", "))
+}
+
+// verifyLine is the command that checks an entry without cvs.
+func verifyLine(dir, identity string, seq int) string {
+	file := filepath.Join(dir, "signoff", fmt.Sprintf("%04d.json", seq))
+	return fmt.Sprintf("ssh-keygen -Y verify -f ALLOWED_SIGNERS -I %s -n cvs-signoff@v1 -s %s.sig < %s", identity, file, file)
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"cvs/collect/artifact"
+	evidence "cvs/collect/bundle" // another thing here is called bundle
+	"cvs/collect/signoff"
+	"cvs/warehouse"
+)
+
+// verifySignoff checks the decisions on one run.
+func verifySignoff(ctx context.Context, e *env, f *findings, dir string, r *artifact.Run, stated signoff.Listing, allowed *signoff.Signers) error {
+	s, err := assess(ctx, e, dir, r, stated, nil, allowed)
+	if err != nil {
+		f.bad("sign-off", "%s: %s", r.Meta.RunID, shorten(err.Error(), dir))
+		return nil
+	}
+	for _, x := range s.Findings {
+		f.bad("sign-off", "%s: %s", s.RunID, x)
+	}
+	for _, st := range s.Standings {
+		name := fmt.Sprintf("%s: entry %d, %s by %s (%s)", s.RunID, st.Entry.Seq, st.Entry.Decision, st.Entry.Identity, st.Entry.Role)
+		for _, why := range st.Stale {
+			f.bad("sign-off", "%s no longer holds: %s", name, why)
+		}
+		for _, why := range st.Notes {
+			f.note("sign-off", "%s: %s", name, why)
+		}
+		if len(st.Stale) == 0 && len(st.Problems) == 0 {
+			f.ok("sign-off", "%s: signature and evidence hold", name)
+		}
+	}
+	f.note("sign-off", "%s: %s", s.RunID, s.State)
+	if s.State == signoff.StatePending {
+		for _, why := range s.Reasons {
+			f.note("sign-off", "%s: %s", s.RunID, why)
+		}
+	}
+	return nil
+}
+
+func verifyRunDir(ctx context.Context, e *env, f *findings, dir string, allowed *signoff.Signers) error {
+	if err := verifyManifest(f, dir, filepath.Base(filepath.Clean(dir)), nil); err != nil {
+		return err
+	}
+	r, err := artifact.Read(dir)
+	if err != nil {
+		return badData("%v", err)
+	}
+	for _, p := range r.Problems {
+		if p.Note {
+			f.note("run", "%s: %s", p.Path, p.Msg)
+		} else if !strings.Contains(p.Msg, "after the run closed") { // said by the manifest
+			f.bad("run", "%s: %s", p.Path, p.Msg)
+		}
+	}
+	if err := verifyOwnDeck(ctx, f, dir, r); err != nil {
+		return err
+	}
+	return verifySignoff(ctx, e, f, dir, r, nil, allowed)
+}
+
+// verifyOwnDeck renders the deck of a run directory again, as of when and for
+// the version it states.
+func verifyOwnDeck(ctx context.Context, f *findings, dir string, r *artifact.Run) error {
+	deck, err := os.ReadFile(filepath.Join(dir, deckName))
+	if err != nil {
+		f.note("decks", "there is no %s", deckName)
+		return nil
+	}
+	side, err := os.ReadFile(filepath.Join(dir, "atom_run_deck.json"))
+	if err != nil {
+		f.note("decks", "there is no sidecar")
+	}
+	version, made, ok := deckMade(deck)
+	if !ok {
+		f.bad("decks", "%s does not say when and by which version it was made", deckName)
+		return nil
+	}
+	if v := toolVersion(); v != version {
+		f.note("version", "the deck was made by cvs %s, checked by cvs %s: pages may have changed between them", version, v)
+	}
+	db, err := warehouse.Open(ctx, "", warehouse.Options{})
+	if err != nil {
+		return badStore(err)
+	}
+	defer db.Close()
+	if _, err := db.Load(ctx, r); err != nil {
+		return err
+	}
+	again, sidecar, err := renderRun(ctx, db, r.Meta.RunID, &evidence.Info{Rendered: made, ToolVersion: version})
+	if err != nil {
+		return err
+	}
+	clean := true
+	for _, x := range []struct {
+		name     string
+		was, now []byte
+	}{{deckName, deck, again}, {"atom_run_deck.json", side, sidecar}} {
+		if d := firstDifference(x.was, x.now); d != "" && x.was != nil {
+			clean = false
+			f.bad("decks", "%s: %s", x.name, d)
+		}
+	}
+	if clean {
+		f.ok("decks", "deck and sidecar rendered again: byte for byte")
+	}
+	return nil
+}
+
+// madeBy is the last line of a deck: which version made it and when.
+var madeBy = regexp.MustCompile(`Made by cvs (\S+) on (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)`)
+
+// deckMade reads that line; the last one counts, since text of a run may look
+// like it.
+func deckMade(deck []byte) (version string, made time.Time, ok bool) {
+	all := madeBy.FindAllSubmatch(deck, -1)
+	if len(all) == 0 {
+		return "", made, false
+	}
+	last := all[len(all)-1]
+	made, err := time.Parse("2006-01-02 15:04:05 UTC", string(last[2]))
+	return html.UnescapeString(string(last[1])), made, err == nil
+}
