@@ -58,7 +58,7 @@ const loaderVersion = 2
 // A transaction of Load holds at most this many runs and bytes of raw files: a
 // commit costs more than a small run, and a crash loses what is not committed.
 const (
-	batchRuns  = 256
+	batchRuns  = 2000
 	batchBytes = 16 << 20
 )
 

@@ -155,7 +155,7 @@ type execer interface {
 }
 
 // measureChunk bounds the memory of computing measurements, in runs.
-const measureChunk = 500
+const measureChunk = 2000
 
 // measure keeps what view measured says about these runs.
 func measure(ctx context.Context, x execer, runIDs []string) error {

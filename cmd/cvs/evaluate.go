@@ -15,12 +15,15 @@ type evaluateOptions struct {
 	store   storeOptions
 	results string
 	format  string
+	// thresholds is another threshold file to judge the same run by.
+	thresholds string
 }
 
 func (o *evaluateOptions) addFlags(f *pflag.FlagSet) {
 	o.in.addFlags(f)
 	o.store.addFlags(f)
 	f.StringVar(&o.results, "results", "", "judge the results in `folder` (results/, accuracy/) against --config_file; nothing is stored")
+	f.StringVar(&o.thresholds, "thresholds", "", "judge the run directory RUN also by this threshold `file` and report what differs; nothing is stored")
 	f.StringVar(&o.format, "format", "text", "output `format`: text or json")
 }
 
@@ -51,6 +54,9 @@ func runEvaluate(ctx context.Context, e *env, o evaluateOptions, args []string) 
 	if o.format != "text" && o.format != "json" {
 		return badInput("--format %s: want text or json", o.format)
 	}
+	if o.thresholds != "" {
+		return runOtherThresholds(ctx, e, o, args)
+	}
 	db, j, err := judgedRun(ctx, e, o.in, o.store, o.results, args)
 	if err != nil {
 		return err
@@ -64,6 +70,23 @@ func runEvaluate(ctx context.Context, e *env, o evaluateOptions, args []string) 
 	}
 	j.print(e.stdout)
 	return j.verdictError()
+}
+
+// runOtherThresholds reports what another threshold file would change. It is a
+// report: the exit status says only whether it could be made.
+func runOtherThresholds(ctx context.Context, e *env, o evaluateOptions, args []string) error {
+	if len(args) != 1 || !artifact.IsRunDir(args[0]) {
+		return badInput("--thresholds needs a run directory to judge again")
+	}
+	report, err := compareThresholds(ctx, e, args[0], o.thresholds)
+	if err != nil {
+		return err
+	}
+	if o.format == "json" {
+		return printJSON(e, report)
+	}
+	report.print(e.stdout)
+	return nil
 }
 
 // judgedRun finds the run that a command line means (a config with a folder of

@@ -126,7 +126,7 @@ type loading struct {
 
 // loadAtOnce is how many runs are handed to the warehouse together: enough for
 // it to share transactions, few enough to report progress.
-const loadAtOnce = 256
+const loadAtOnce = 2000
 
 func (l *loading) store(ctx context.Context) {
 	for len(l.runs) > 0 {

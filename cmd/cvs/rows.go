@@ -17,6 +17,7 @@ import (
 // rowWriters print the answer to a query, by --format.
 var rowWriters = map[string]func(io.Writer, *warehouse.Rows) error{
 	"table": writeTable, "csv": writeCSV, "json": writeRowsJSON, "jsonl": writeRowsJSONL,
+	"markdown": writeMarkdown, "parquet": warehouse.WriteParquet,
 }
 
 func writeTable(w io.Writer, rows *warehouse.Rows) error {

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cvs/collect/plan"
 	"cvs/warehouse"
 )
 
@@ -17,25 +21,36 @@ type sqlOptions struct {
 	store  storeOptions
 	format string
 	schema bool
+	list   bool
+	params []string
+	limit  int
+	offset int
 	wait   time.Duration
 }
 
 func (o *sqlOptions) addFlags(f *pflag.FlagSet) {
 	o.store.addFlags(f)
-	f.StringVar(&o.format, "format", "table", "output `format`: table, csv, json or jsonl")
+	f.StringVar(&o.format, "format", "table", "output `format`: table, csv, json, jsonl, markdown or parquet")
 	f.BoolVar(&o.schema, "schema", false, "print every view and column with its meaning instead")
+	f.BoolVar(&o.list, "list", false, "list the saved queries instead")
+	f.StringArrayVar(&o.params, "param", nil, "value of $name in the query, as `name=value`")
+	f.IntVar(&o.limit, "limit", 0, "print at most `n` rows; 0 prints all")
+	f.IntVar(&o.offset, "offset", 0, "leave out the first `n` rows")
 	f.DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait for a process that writes the warehouse")
 }
 
 func newSQL(e *env) *cobra.Command {
 	var o sqlOptions
 	cmd := &cobra.Command{
-		Use:   "sql [flags] QUERY",
+		Use:   "sql [flags] [QUERY | @NAME]",
 		Short: "Ask the warehouse in SQL, read-only",
 		Long: `Runs one query against the warehouse, read-only, with file, network and
-extension access switched off. QUERY "-" reads the text from standard input.
-The views gates, tiers, cell_status, run_status, metrics, cells, runs hold every
-verdict; --schema explains them column by column.
+extension access switched off. QUERY "-" reads the text from standard input, and
+@NAME runs a saved query (--list shows them). Without a query on a terminal it
+prompts, with history and completion. $name in a query is set by --param name=value.
+The views gates, tiers, cell_status, run_status, metrics, cells, runs, prev_run,
+history, regressions and change_points hold every verdict; --schema explains them
+column by column.
 ` + exitHelp,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSQL(cmd.Context(), e, o, args) },
@@ -53,27 +68,82 @@ func runSQL(ctx context.Context, e *env, o sqlOptions, args []string) error {
 		}
 		query = string(b)
 	}
-	if !o.schema && strings.TrimSpace(query) == "" {
-		return badInput("a query is missing; try: cvs sql \"SELECT * FROM run_status\", or cvs sql --schema")
+	if o.list {
+		return listQueries(e)
+	}
+	prompt := strings.TrimSpace(query) == "" && !o.schema
+	if prompt && !onTerminal(e) {
+		return badInput("a query is missing; try: cvs sql \"SELECT * FROM run_status\", cvs sql --schema or cvs sql --list")
+	}
+	if o.limit < 0 || o.offset < 0 {
+		return badInput("--limit and --offset want 0 or more")
 	}
 	write, ok := rowWriters[o.format]
 	if !ok {
-		return badInput("--format %s: want table, csv, json or jsonl", o.format)
+		return badInput("--format %s: want table, csv, json, jsonl, markdown or parquet", o.format)
 	}
 	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: o.wait})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if o.schema {
+	ask := func(text string) error { return askSQL(ctx, e, o, db, text, write) }
+	switch {
+	case o.schema:
 		text, err := db.SchemaText(ctx)
 		if err != nil {
 			return badStore(err)
 		}
 		_, err = io.WriteString(e.stdout, text)
 		return err
+	case prompt:
+		return sqlPrompt(ctx, e, db, ask)
 	}
-	rows, err := db.Ask(ctx, query)
+	return ask(query)
+}
+
+var sqlParam = regexp.MustCompile(`\$([A-Za-z_]\w*)`)
+
+// askSQL runs one query, or the saved one that @name stands for.
+func askSQL(ctx context.Context, e *env, o sqlOptions, db *warehouse.DB, text string, write func(io.Writer, *warehouse.Rows) error) error {
+	if name, ok := strings.CutPrefix(strings.TrimSpace(text), "@"); ok {
+		q, err := savedQuery(name)
+		if err != nil {
+			return err
+		}
+		text = q.Text
+	}
+	given := map[string]string{}
+	for _, p := range o.params {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok {
+			return badInput("--param %s: want name=value", p)
+		}
+		given[name] = value
+	}
+	var params []any
+	used := map[string]bool{}
+	for _, m := range sqlParam.FindAllStringSubmatch(text, -1) {
+		value, ok := given[m[1]]
+		if ok && !used[m[1]] {
+			used[m[1]] = true
+			params = append(params, sql.Named(m[1], value))
+		} else if !ok && len(given) > 0 {
+			return badInput("the query wants --param %s=…", m[1])
+		}
+	}
+	for name := range given {
+		if !used[name] {
+			return badInput("--param %s: the query has no $%s", name, name)
+		}
+	}
+	if o.limit > 0 || o.offset > 0 {
+		text = fmt.Sprintf("SELECT * FROM (%s\n) OFFSET %d", strings.TrimSuffix(strings.TrimSpace(text), ";"), o.offset)
+		if o.limit > 0 {
+			text += fmt.Sprintf(" LIMIT %d", o.limit)
+		}
+	}
+	rows, err := db.Ask(ctx, text, params...)
 	if err != nil {
 		return badInput("%v", err)
 	}
@@ -82,4 +152,54 @@ func runSQL(ctx context.Context, e *env, o sqlOptions, args []string) error {
 		return fmt.Errorf("print the answer: %w", err)
 	}
 	return nil
+}
+
+func savedQuery(name string) (warehouse.SavedQuery, error) {
+	var names []string
+	for _, q := range warehouse.SavedQueries() {
+		if q.Name == strings.TrimSpace(name) {
+			return q, nil
+		}
+		names = append(names, q.Name)
+	}
+	return warehouse.SavedQuery{}, badInput("no saved query @%s; did you mean @%s? (cvs sql --list shows them)", name, plan.Nearest(name, names))
+}
+
+func listQueries(e *env) error {
+	tw := newTable()
+	tw.AppendHeader(table.Row{"query", "answers"})
+	for _, q := range warehouse.SavedQueries() {
+		tw.AppendRow(table.Row{"@" + q.Name, q.Description})
+	}
+	_, err := fmt.Fprintln(e.stdout, tw.Render())
+	return err
+}
+
+// writeMarkdown prints an answer as a Markdown table.
+func writeMarkdown(w io.Writer, rows *warehouse.Rows) error {
+	var head, rule []string
+	for _, c := range rows.Columns {
+		head, rule = append(head, mdText(c.Name)), append(rule, "---")
+	}
+	if _, err := fmt.Fprintf(w, "| %s |\n| %s |\n", strings.Join(head, " | "), strings.Join(rule, " | ")); err != nil {
+		return err
+	}
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			return err
+		}
+		var cells []string
+		for _, v := range values {
+			if v == nil {
+				cells = append(cells, "")
+				continue
+			}
+			cells = append(cells, mdText(cellText(v)))
+		}
+		if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

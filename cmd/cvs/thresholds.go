@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"cvs/collect/strictjson"
+	"cvs/warehouse"
+)
+
+func newThresholds(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "thresholds",
+		Short: "Suggest thresholds from history, and try a threshold file on it",
+		Args:  exactly(0),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newThresholdsSuggest(e), newThresholdsBacktest(e))
+	return cmd
+}
+
+type suggestOptions struct {
+	store  storeOptions
+	rate   float64
+	format string
+	series string
+}
+
+func newThresholdsSuggest(e *env) *cobra.Command {
+	var o suggestOptions
+	cmd := &cobra.Command{
+		Use:   "suggest [flags]",
+		Short: "Suggest a bound for each gated metric, with a stated false-alarm rate",
+		Long: `Suggests bounds from the last 20 healthy runs of each comparable series (at
+least five): the median and a margin in robust standard deviations, such that a run
+as those before breaks a bound with the chance --false-alarm-pct. Beside each stands
+how many runs of the whole series it would have failed. --format json prints a
+threshold file for one series; choose it with --series.
+` + exitHelp,
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSuggest(cmd.Context(), e, o) },
+	}
+	o.store.addFlags(cmd.Flags())
+	cmd.Flags().Float64Var(&o.rate, "false-alarm-pct", 1, "chance that a run as before breaks a bound, per cent")
+	cmd.Flags().StringVar(&o.format, "format", "table", "output `format`: table or json")
+	cmd.Flags().StringVar(&o.series, "series", "", "only series whose identity contains `text`")
+	return cmd
+}
+
+func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
+	if o.format != "table" && o.format != "json" {
+		return badInput("--format %s: want table or json", o.format)
+	}
+	if !(o.rate > 0 && o.rate < 50) {
+		return badInput("--false-alarm-pct %v: want more than 0 and less than 50", o.rate)
+	}
+	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.SuggestThresholds(ctx, o.rate/100)
+	if err != nil {
+		return badStore(err)
+	}
+	var kept []warehouse.SuggestionRow
+	series := map[string]bool{}
+	for _, r := range rows {
+		if strings.Contains(strings.ToLower(r.SeriesID), strings.ToLower(o.series)) {
+			kept = append(kept, r)
+			series[r.SeriesID] = true
+		}
+	}
+	if len(kept) == 0 {
+		return badData("no series with five healthy runs in the warehouse")
+	}
+	if o.format == "json" {
+		if len(series) > 1 {
+			return badInput("a threshold file is for one series, --series leaves %d", len(series))
+		}
+		type spec struct {
+			Kind  string  `json:"kind"`
+			Value float64 `json:"value"`
+		}
+		file := map[string]map[string]spec{}
+		for _, r := range kept {
+			if file[r.CellKey] == nil {
+				file[r.CellKey] = map[string]spec{}
+			}
+			file[r.CellKey][r.Metric] = spec{r.Kind, roundTo(r.Value)}
+		}
+		return printJSON(e, file)
+	}
+	head := ""
+	var tw table.Writer
+	flush := func() {
+		if tw != nil {
+			fmt.Fprintln(e.stdout, tw.Render()+"\n")
+		}
+	}
+	for _, r := range kept {
+		if r.SeriesID != head {
+			flush()
+			head = r.SeriesID
+			fmt.Fprintln(e.stdout, visible(head))
+			tw = newTable()
+			tw.AppendHeader(table.Row{"cell", "metric", "kind", "value", "median of runs", "would have failed"})
+		}
+		tw.AppendRow(table.Row{visible(r.CellKey), r.Metric, r.Kind, plain(&r.Value), fmt.Sprintf("%s of %d", plain(&r.Mid), r.Runs), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Tested)})
+	}
+	flush()
+	fmt.Fprintf(e.stdout, "chance that a run as before breaks one bound: %v %% (normal noise)\n", o.rate)
+	return nil
+}
+
+// roundTo keeps five significant digits: a bound is no measurement.
+func roundTo(v float64) float64 {
+	f, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
+	if err != nil {
+		return v
+	}
+	return f
+}
+
+func newThresholdsBacktest(e *env) *cobra.Command {
+	var store storeOptions
+	cmd := &cobra.Command{
+		Use:   "backtest [flags] THRESHOLD_FILE",
+		Short: "Say how many runs of the history a threshold file would have failed",
+		Args:  exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runBacktest(cmd.Context(), e, store, args[0])
+		},
+	}
+	store.addFlags(cmd.Flags())
+	return cmd
+}
+
+func runBacktest(ctx context.Context, e *env, store storeOptions, path string) error {
+	specs, err := readSpecs(path)
+	if err != nil {
+		return err
+	}
+	db, err := openStore(ctx, store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.Backtest(ctx, specs)
+	if err != nil {
+		return badStore(err)
+	}
+	if len(rows) == 0 {
+		return badData("the warehouse has no history of a cell of %s", path)
+	}
+	head := ""
+	var tw table.Writer
+	flush := func() {
+		if tw != nil {
+			fmt.Fprintln(e.stdout, tw.Render()+"\n")
+		}
+	}
+	for _, r := range rows {
+		if r.SeriesID != head {
+			flush()
+			head = r.SeriesID
+			fmt.Fprintln(e.stdout, visible(head))
+			tw = newTable()
+			tw.AppendHeader(table.Row{"cell", "metric", "spec", "history", "would have failed"})
+		}
+		tw.AppendRow(table.Row{visible(r.CellKey), r.Metric, r.Kind + " " + plain(&r.Value), fmt.Sprintf("%s … %s … %s", plain(&r.Lowest), plain(&r.Mid), plain(&r.Highest)), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Runs)})
+	}
+	flush()
+	fmt.Fprintf(e.stdout, "%d specs in %s; specs without history are not listed\n", len(specs), visible(path))
+	return nil
+}
+
+// readSpecs reads the cells of a threshold file, of one profile or of all.
+func readSpecs(path string) ([]warehouse.Spec, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, badInput("%v", err)
+	}
+	v, _, err := strictjson.Parse(data, strictjson.Options{MaxBytes: 64 << 20})
+	if err != nil {
+		return nil, badInput("%s: %v", path, err)
+	}
+	maps := []*strictjson.Value{v}
+	if p := v.Get("profiles"); p != nil {
+		for _, m := range p.Members {
+			maps = append(maps, m.Value)
+		}
+	}
+	var specs []warehouse.Spec
+	for _, m := range maps {
+		for _, cell := range m.Members {
+			if !strings.HasPrefix(cell.Name, "ISL=") {
+				continue
+			}
+			for _, s := range cell.Value.Members {
+				x := warehouse.Spec{Cell: cell.Name, Metric: strings.TrimPrefix(s.Name, "client.")}
+				if k := s.Value.Get("kind"); k != nil {
+					x.Kind = k.Text
+				}
+				x.Value, x.TolerancePct = specNumber(s.Value.Get("value")), specNumber(s.Value.Get("tolerance_pct"))
+				specs = append(specs, x)
+			}
+		}
+	}
+	if len(specs) == 0 {
+		return nil, badInput("%s: no cell with specs in it", path)
+	}
+	return specs, nil
+}
+
+func specNumber(v *strictjson.Value) *float64 {
+	if v == nil {
+		return nil
+	}
+	f, err := v.Float()
+	if err != nil {
+		return nil
+	}
+	return &f
+}

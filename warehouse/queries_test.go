@@ -1,0 +1,46 @@
+package warehouse_test
+
+import (
+	"database/sql"
+	"regexp"
+	"testing"
+
+	"cvs/warehouse"
+)
+
+// TestSavedQueries asks every saved question; each must be described and run.
+func TestSavedQueries(t *testing.T) {
+	t.Parallel()
+	w := open(t, "")
+	load(t, w, sampleRun("r1", resultJSON(2048)), sampleRun("r2", resultJSON(1000)))
+	param := regexp.MustCompile(`\$(\w+)`)
+	for _, q := range warehouse.SavedQueries() {
+		if q.Description == "" || q.Text == "" {
+			t.Errorf("%s is not described", q.Name)
+		}
+		seen := map[string]bool{}
+		var args []any
+		for _, m := range param.FindAllStringSubmatch(q.Text, -1) {
+			if !seen[m[1]] {
+				seen[m[1]] = true
+				args = append(args, sql.Named(m[1], "r2"))
+			}
+		}
+		rows, err := w.Ask(t.Context(), q.Text, args...)
+		if err != nil {
+			t.Errorf("%s: %v", q.Name, err)
+			continue
+		}
+		n := 0
+		for rows.Next() {
+			n++
+		}
+		if err := rows.Err(); err != nil {
+			t.Errorf("%s: %v", q.Name, err)
+		}
+		rows.Close()
+		if n == 0 && q.Name != "changes" && q.Name != "unknown_keys" {
+			t.Errorf("%s has no row", q.Name)
+		}
+	}
+}
