@@ -24,7 +24,7 @@ func compareCommand(t testing.TB, env map[string]string, args ...string) cvsResu
 		now:    func() time.Time { return time.Date(2026, 9, 2, 12, 0, 0, 0, time.UTC) },
 		osUser: func() string { return "benchuser" }}
 	root := newRoot(e)
-	for _, c := range []*cobra.Command{newCompare(e)} {
+	for _, c := range []*cobra.Command{newCompare(e), newHistory(e), newRegressions(e), newExplain(e), newBaseline(e), newThresholds(e), newWarehouse(e)} {
 		if !slices.ContainsFunc(root.Commands(), func(have *cobra.Command) bool { return have.Name() == c.Name() }) {
 			root.AddCommand(c)
 		}

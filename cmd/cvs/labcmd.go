@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
@@ -20,6 +21,8 @@ type labOptions struct {
 	seed  uint64
 	speed float64
 	nodes int
+	// startDelay is from a server's start to its open port; 0 is the lab's own.
+	startDelay time.Duration
 	// isolate is how nodes are kept apart from the machine. The demo leaves it
 	// off: its own config needs nothing of the machine.
 	isolate lab.Isolation
@@ -30,6 +33,7 @@ func (o *labOptions) addFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the simulated hardware's jitter")
 	f.Float64Var(&o.speed, "speed", 20, "how many times faster than the modelled hardware")
 	f.IntVar(&o.nodes, "nodes", 1, "number of simulated nodes")
+	f.DurationVar(&o.startDelay, "start-delay", 0, "how long a simulated server takes to start (default 1.5s)")
 	f.StringVar((*string)(&o.isolate), "isolate", string(lab.IsolateAuto), "namespaces of its own for each node: auto, on or off")
 }
 
@@ -130,7 +134,7 @@ func startLab(ctx context.Context, dir string, o labOptions) (*lab.Lab, error) {
 	if err != nil {
 		return nil, badStore(err)
 	}
-	l, err := lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: abs, Executable: exe, Seed: o.seed, Speed: o.speed, Nodes: o.nodes, Isolate: o.isolate})
+	l, err := lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: abs, Executable: exe, Seed: o.seed, Speed: o.speed, Nodes: o.nodes, Isolate: o.isolate, StartDelay: o.startDelay})
 	if err != nil {
 		return nil, &statusError{4, "start the lab: " + err.Error()}
 	}

@@ -106,7 +106,8 @@ var sqlParam = regexp.MustCompile(`\$([A-Za-z_]\w*)`)
 
 // askSQL runs one query, or the saved one that @name stands for.
 func askSQL(ctx context.Context, e *env, o sqlOptions, db *warehouse.DB, text string, write func(io.Writer, *warehouse.Rows) error) error {
-	if name, ok := strings.CutPrefix(strings.TrimSpace(text), "@"); ok {
+	name, saved := strings.CutPrefix(strings.TrimSpace(text), "@")
+	if saved {
 		q, err := savedQuery(name)
 		if err != nil {
 			return err
@@ -128,7 +129,7 @@ func askSQL(ctx context.Context, e *env, o sqlOptions, db *warehouse.DB, text st
 		if ok && !used[m[1]] {
 			used[m[1]] = true
 			params = append(params, sql.Named(m[1], value))
-		} else if !ok && len(given) > 0 {
+		} else if !ok && (saved || len(given) > 0) { // elsewhere a $ may stand in a text
 			return badInput("the query wants --param %s=…", m[1])
 		}
 	}

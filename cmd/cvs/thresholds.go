@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,8 +72,10 @@ func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
 	}
 	var kept []warehouse.SuggestionRow
 	series := map[string]bool{}
+	whole := slices.ContainsFunc(rows, func(r warehouse.SuggestionRow) bool { return r.SeriesID == o.series })
 	for _, r := range rows {
-		if strings.Contains(strings.ToLower(r.SeriesID), strings.ToLower(o.series)) {
+		// one identity may be the end of another's text: an exact one wins
+		if r.SeriesID == o.series || !whole && strings.Contains(strings.ToLower(r.SeriesID), strings.ToLower(o.series)) {
 			kept = append(kept, r)
 			series[r.SeriesID] = true
 		}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// historyStore loads a real published history.
+func historyStore(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"atom_ci_perf.csv", "atom_ci_accuracy.csv"} {
+		f, err := os.Open(filepath.Join("..", "..", "warehouse", "testdata", "history", name+".gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := filepath.Join(t.TempDir(), "h.duckdb")
+	if res := compareCommand(t, nil, "load", "--warehouse", db, dir); res.code != 0 {
+		t.Fatalf("load: exit %d: %s", res.code, res.stderr)
+	}
+	return db
+}
+
+// TestHistoryCommands walks the commands about many runs on a real history.
+func TestHistoryCommands(t *testing.T) {
+	t.Parallel()
+	db := historyStore(t)
+	do := func(args ...string) string {
+		t.Helper()
+		res := compareCommand(t, nil, append(args, "--warehouse", db)...)
+		if res.code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, res.code, res.stderr)
+		}
+		return res.stdout
+	}
+	var events []shiftEvent
+	if err := json.Unmarshal([]byte(do("regressions", "--format", "json")), &events); err != nil || len(events) == 0 {
+		t.Fatalf("%d regressions: %v", len(events), err)
+	}
+	for _, x := range events {
+		if !x.Worse || x.LastRun == "" || x.FirstRun == x.LastRun || len(x.Shifts) == 0 {
+			t.Errorf("event %+v", x)
+		}
+		for _, s := range x.Shifts {
+			if s.BetterPct >= 0 || s.PValue > 0.05 || s.Method == "" {
+				t.Errorf("shift %+v of %s", s, x.Series)
+			}
+		}
+	}
+	if out := do("regressions", "--since", "2027-01-01"); !strings.Contains(out, "no lasting shift") {
+		t.Errorf("regressions of the future:\n%s", out)
+	}
+	if res := compareCommand(t, nil, "regressions", "--fail-on-regression", "--warehouse", db); res.code != 1 {
+		t.Errorf("--fail-on-regression: exit %d", res.code)
+	}
+	var points []historyPoint
+	if err := json.Unmarshal([]byte(do("history", "CONC=128", "output_throughput", "--model", "gpt-oss-120b", "--format", "json")), &points); err != nil || len(points) < 20 {
+		t.Fatalf("%d points: %v", len(points), err)
+	}
+	for i, p := range points[1:] {
+		if p.Series == points[i].Series && p.Cell == points[i].Cell && p.StartedAt < points[i].StartedAt {
+			t.Errorf("%s comes after %s", p.RunID, points[i].RunID)
+		}
+	}
+	if res := compareCommand(t, nil, "history", "CONC=128", "output_throughputs", "--warehouse", db); res.code != 2 || !strings.Contains(res.stderr, "output_throughput?") {
+		t.Errorf("a misspelt metric: exit %d, %s", res.code, res.stderr)
+	}
+	last := points[len(points)-1]
+	out := do("explain", last.RunID, last.Cell, "output_throughput")
+	for _, want := range []string{"sha256", "/output_tput", "before", "FROM gates WHERE"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("explain lacks %q:\n%s", want, out)
+		}
+	}
+	if out := do("explain", last.RunID, last.Cell, "output_tput_per_gpu"); !strings.Contains(out, "formula") || !strings.Contains(out, "/output_tput") {
+		t.Errorf("explain of a derived metric:\n%s", out)
+	}
+	do("baseline", "pin", last.RunID, "--note", "release 1")
+	if out := do("baseline", "list"); !strings.Contains(out, "release 1") || !strings.Contains(out, last.RunID) {
+		t.Errorf("pins:\n%s", out)
+	}
+	var cmp comparison
+	if err := json.Unmarshal([]byte(do("compare", points[len(points)-2].RunID, "--format", "json")), &cmp); err != nil || len(cmp.Golden) == 0 || len(cmp.Judgement) == 0 {
+		t.Errorf("compare: %d golden, %d judged (%v)", len(cmp.Golden), len(cmp.Judgement), err)
+	}
+	file := filepath.Join(t.TempDir(), "t_threshold.json")
+	text := do("thresholds", "suggest", "--series", last.Series, "--format", "json")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := do("thresholds", "backtest", file); !strings.Contains(out, "would have failed") || !strings.Contains(out, " runs") {
+		t.Errorf("backtest:\n%s", out)
+	}
+	dir := t.TempDir()
+	do("warehouse", "snapshot", "--to", filepath.Join(dir, "snap"))
+	if out := do("warehouse", "export", "--parquet", filepath.Join(dir, "pq")); !strings.Contains(out, "files in") {
+		t.Errorf("export: %s", out)
+	}
+	res := compareCommand(t, nil, "sql", "--warehouse", filepath.Join(dir, "snap", "latest.duckdb"), "--format", "csv", "SELECT count(*) AS n FROM history WHERE metric = 'output_throughput'")
+	if strings.TrimSpace(res.stdout) != "n\n5004" {
+		t.Errorf("snapshot: %q %s", res.stdout, res.stderr)
+	}
+}
+
+// TestSQLSaved: saved queries with parameters, paging and the other formats.
+func TestSQLSaved(t *testing.T) {
+	t.Parallel()
+	db := storeOf(t, caseDir(t, "c202-previous-run-was-broken"))
+	do := func(want int, args ...string) cvsResult {
+		t.Helper()
+		res := compareCommand(t, nil, append([]string{"sql", "--warehouse", db}, args...)...)
+		if res.code != want {
+			t.Fatalf("%v: exit %d: %s", args, res.code, res.stderr)
+		}
+		return res
+	}
+	if out := do(0, "--list").stdout; !strings.Contains(out, "@key_census") {
+		t.Errorf("list:\n%s", out)
+	}
+	if res := do(2, "@failed_gates"); !strings.Contains(res.stderr, "--param run") {
+		t.Errorf("a parameter left out: %s", res.stderr)
+	}
+	do(2, "@failed_gate")
+	do(2, "@key_census", "--param", "run=x")
+	if out := do(0, "@slowest_cells", "--param", "run=good", "--format", "csv").stdout; !strings.Contains(out, "mean_ttft_ms") {
+		t.Errorf("slowest_cells: %s", out)
+	}
+	if out := do(0, "SELECT run_id FROM run ORDER BY run_id", "--limit", "1", "--offset", "1", "--format", "markdown").stdout; !strings.Contains(out, "| current |") {
+		t.Errorf("paging: %s", out)
+	}
+	if out := do(0, "SELECT 1 AS a", "--format", "parquet").stdout; !strings.HasPrefix(out, "PAR1") {
+		t.Errorf("parquet: %q", out)
+	}
+}
