@@ -131,6 +131,7 @@ func (x *run) bench(ctx context.Context, c plan.Cell, rep int, dir *artifact.Cel
 		x.note("cell", "older %s in %s set aside", strings.Join(old, " and "), folder)
 	}
 	s.served = true
+	endPoll := x.pollGPUs(ctx, c, rep)
 	var end exit
 	err = x.record(ctx, artifact.Stage{Stage: "client", Cell: c.ID}, func(ctx context.Context) error {
 		began := x.r.Now()
@@ -140,8 +141,9 @@ func (x *run) bench(ctx context.Context, c plan.Cell, rep int, dir *artifact.Cel
 		return err
 	})
 	rec.ExitCode = end.Code
+	perr := endPoll()
 	ferr := x.keep(ctx, dir, folder, name, err == nil, rec)
-	return errors.Join(err, ferr)
+	return errors.Join(err, perr, ferr)
 }
 
 // digest identifies what determines a cell's result: two measurements with equal

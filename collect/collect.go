@@ -52,6 +52,8 @@ type Store interface {
 	WriteThresholds(t artifact.Thresholds) error
 	WriteExpected(e artifact.Expected) error
 	AppendStage(s artifact.Stage) (seq int, err error)
+	WriteCheck(data []byte, elem ...string) error
+	WriteAccuracy(task, name string, data []byte) error
 	CellDir(ordinal int, cell artifact.ExpectedCell, repeat int) (*artifact.CellDir, error)
 	Close(status artifact.Status, reason string, ended time.Time) error
 }
@@ -71,6 +73,10 @@ type Options struct {
 	// Inactivity is how long a client may show no sign of life (log, server log,
 	// processor time) before it is stopped as hung; 0 means 10 min.
 	Inactivity time.Duration
+	// QuantReference is what the answer of quant_parity is compared with.
+	QuantReference Reference
+	// GPUInterval is the pause between two looks at the GPUs; 0 means 2 s.
+	GPUInterval time.Duration
 }
 
 // A Runner carries out one plan on its nodes.
@@ -97,12 +103,13 @@ type Split struct {
 	Wall        time.Duration
 	ServerStart time.Duration // all server starts, launch to ready
 	Client      time.Duration // all clients, launch to exit
+	Checks      time.Duration // what was asked and read beside the cells
 	Cells       int           // measurements tried
 	Reused      int           // measurements of an earlier attempt that stand
 }
 
-// Idle is what was neither server start nor client.
-func (s Split) Idle() time.Duration { return s.Wall - s.ServerStart - s.Client }
+// Idle is what was neither server start nor client nor check.
+func (s Split) Idle() time.Duration { return s.Wall - s.ServerStart - s.Client - s.Checks }
 
 // An EventKind says what happened.
 type EventKind string

@@ -15,10 +15,10 @@ const found = "(discovered)"
 // Commands lists every remote command that a run of the plan sends when nothing
 // goes wrong, in order, without any connection: node after node where the run
 // goes to all of them at once. The run id is the caller's, because job folders
-// bear it. Requests through the tunnel (readiness) are no commands and not
-// listed, nor are the looks at logs while a client runs. Sudo is taken for
-// granted, every wanted device for present, and what discovery would find is
-// written as (discovered).
+// bear it. Requests through the tunnel (readiness, and every check but lm-eval)
+// are no commands and not listed, nor are the looks at logs while a client runs.
+// Sudo is taken for granted, every wanted device for present, and what discovery
+// would find is written as (discovered).
 func Commands(p *plan.Plan, runID string) ([]Step, error) {
 	if err := supported(p); err != nil {
 		return nil, err
@@ -42,6 +42,9 @@ func Commands(p *plan.Plan, runID string) ([]Step, error) {
 		}
 	}
 	each(func(c *commands) []Step { return []Step{c.sudoProbe(), c.lock(), c.gpuIdentity()} })
+	if p.Platform.DmesgScan {
+		each((*commands).dmesgMark)
+	}
 	if len(nodes) > 1 {
 		each(func(c *commands) []Step { return c.topology(masterAddr(p)) })
 	}
@@ -127,14 +130,35 @@ func sweepCommands(p *plan.Plan, nodes []*commands, ranks []driver.Rank) ([]Step
 			}
 		}
 		dir := head.dir(cell, 1)
+		out = append(out, head.prepare("cell", dir, head.drv.Artefact(p), clientLog))
+		if p.Platform.GPUMetricsPoll {
+			for _, c := range nodes {
+				out = append(out, c.pollStart(cell))
+			}
+		}
 		out = append(out,
-			head.prepare("cell", dir, head.drv.Artefact(p), clientLog),
 			head.startClient(cell, 1),
-			head.wait("cell", head.clientJob(cell, 1)),
+			head.wait("cell", head.clientJob(cell, 1)))
+		if p.Platform.GPUMetricsPoll {
+			for _, c := range nodes {
+				out = append(out, c.pollStop(cell)...)
+			}
+		}
+		out = append(out,
 			head.fetch(path.Join(dir, head.drv.Artefact(p))),
 			head.tail("cell", path.Join(dir, clientLog)))
 		for _, c := range nodes {
 			out = append(out, c.tail("cell", path.Join(c.dir(firstOf(p, i), 1), c.drv.ServerLog())))
+		}
+	}
+	evals, err := head.evalCommands(procs[0].Env)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, evals...)
+	if p.Platform.DmesgScan {
+		for _, c := range nodes {
+			out = append(out, c.dmesgScan()...)
 		}
 	}
 	stop("teardown")

@@ -1,7 +1,9 @@
 package collect
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"os"
@@ -58,7 +60,9 @@ func labRunOn(t *testing.T, nodes int, f lab.Faults) (*Runner, *lab.Lab) {
 	p.Cells = p.Cells[:2]
 	p.Params.NumPrompts = 20
 	meta := NewMeta(p)
-	meta.RunID = artifact.NewRunID(time.Now(), strings.NewReader(filepath.Base(t.TempDir())+t.Name()+strings.Repeat("x", 64)))
+	// Containers share /tmp here, so that ids of tests at the same moment must differ.
+	unique := sha256.Sum256([]byte(t.Name()))
+	meta.RunID = artifact.NewRunID(time.Now(), bytes.NewReader(unique[:]))
 	dir, err := artifact.Create(t.TempDir(), meta)
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"cvs/collect/artifact"
+	"cvs/collect/check"
 	"cvs/collect/driver"
 	"cvs/collect/plan"
 )
@@ -63,42 +65,42 @@ func problemText(w plan.Problem) string {
 	return b.String()
 }
 
-// notCarriedOut is said of every planned check that this version cannot do.
-const notCarriedOut = "not carried out by this version"
-
-// Expected lists everything that a plan asks for, in order. Checks that are not
-// carried out stand in it with their reason, so that the run is incomplete.
+// Expected lists everything that a plan asks for, in order. Accuracy tasks
+// that the server cannot serve stand in it with their reason, so that the run is
+// incomplete.
 func Expected(p *plan.Plan, repeats int) artifact.Expected {
 	var e artifact.Expected
 	for _, c := range p.Cells {
 		e.Cells = append(e.Cells, expectedCell(p, c, repeats))
 	}
 	task := func(kind, id string) {
-		e.Tasks = append(e.Tasks, artifact.ExpectedTask{Kind: kind, ID: id, Status: artifact.NotRun, Reason: notCarriedOut})
+		e.Tasks = append(e.Tasks, artifact.ExpectedTask{Kind: kind, ID: id})
 	}
-	if p.Functional.APISmoke {
-		task("functional", "api_smoke")
+	for _, block := range functionalBlocks(p.Functional) {
+		task("functional", block)
 	}
-	if p.Functional.HealthCheck {
-		task("functional", "health_check")
-	}
+	refused := check.Refused(p.Accuracy, p.Params.Driver)
 	for _, a := range p.Accuracy {
+		if i := slices.IndexFunc(refused, func(t artifact.ExpectedTask) bool { return t.ID == a.ID }); i >= 0 {
+			e.Tasks = append(e.Tasks, refused[i])
+			continue
+		}
 		task("accuracy", a.ID)
 	}
 	for _, l := range p.LongContext {
 		task("long_context_accuracy", l.ID)
 	}
 	if p.MTP.Requested {
-		task("mtp_quality", "mtp_quality")
+		task(taskMTP, taskMTP)
 	}
 	if p.Quant.Enabled {
-		task("quant_parity", "quant_parity")
+		task(taskQuant, taskQuant)
 	}
 	if p.Platform.DmesgScan {
-		task("platform", "dmesg_scan")
+		task("platform", taskDmesg)
 	}
 	if p.Platform.GPUMetricsPoll {
-		task("platform", "gpu_metrics_poll")
+		task("platform", taskGPU)
 	}
 	return e
 }

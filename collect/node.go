@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh" // for the reason why a tunnel was not opened
 
+	"cvs/collect/check"
 	"cvs/collect/driver"
 	"cvs/collect/plan"
 	"cvs/collect/remote"
@@ -37,6 +38,8 @@ type member struct {
 	workMade bool  // the work folder may exist
 	digest   string
 	fabric   driver.Rank
+	mark     check.Mark // where the kernel log stood
+	markErr  error
 }
 
 func (m *member) host() string { return m.cmds.host }

@@ -164,7 +164,7 @@ func TestLifecycle(t *testing.T) {
 	for _, s := range lifecycle {
 		names = append(names, s.name)
 	}
-	if got := strings.Join(names, " "); got != "connect preflight topology containers container images model sweep" {
+	if got := strings.Join(names, " "); got != "connect preflight dmesg_mark topology containers container images model sweep tasks dmesg_scan" {
 		t.Errorf("stages: %s", got)
 	}
 }

@@ -112,6 +112,7 @@ func (x *run) reuse(c plan.Cell, rep, n, total int, rec *artifact.Record, res *a
 		return err
 	}
 	x.r.Split.Reused++
+	x.learnAcceptance(res.Data)
 	x.event(Event{Kind: CellEnded, Cell: c.ID, Repeat: rep, Index: n, Total: total, Status: artifact.Done, Reused: true, Message: reason})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cvs/collect/artifact"
+	"cvs/collect/check"
 	"cvs/collect/container"
 	"cvs/collect/driver"
 	"cvs/collect/plan"
@@ -29,7 +30,12 @@ type run struct {
 	members []*member // rank order, the head first
 	earlier earlier   // what an earlier attempt left; empty on a fresh run
 
-	server    *server
+	server *server
+	tasks  []task // that follow the cells
+	// functionalDone: the functional check was carried out, or begun.
+	functionalDone bool
+	acceptance     check.Acceptance // of drafts, as the first artefact that knows it says
+
 	sessions  int
 	restarts  int
 	clientJob string // of a client that may be running on the head
@@ -57,7 +63,9 @@ func (r *Runner) newRun(token string) (*run, error) {
 		x.drv, x.hide = c.drv, c.hide
 		x.members = append(x.members, &member{run: x, rank: i, at: n, cmds: c})
 	}
-	return x, nil
+	tasks, err := afterSweep(r.Plan)
+	x.tasks = tasks
+	return x, err
 }
 
 // Run carries out the plan. It always tears down what it started and closes the

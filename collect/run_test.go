@@ -21,7 +21,8 @@ import (
 func TestRun(t *testing.T) {
 	t.Parallel()
 	r, n := localRun(t)
-	r.Plan.Accuracy = []plan.AccuracyTask{{ID: "gsm8k"}}
+	// Native ATOM serves no log-likelihoods.
+	r.Plan.Accuracy = []plan.AccuracyTask{{ID: "hella", Tasks: []string{"hellaswag"}}}
 	r.Plan.Container.Env = []plan.EnvVar{{Name: "MY_SECRET", Value: "it's $ecret\n"}}
 	var events []Event
 	r.Progress = func(e Event) { events = append(events, e) }
@@ -55,7 +56,7 @@ func TestRun(t *testing.T) {
 	if a, b := run.Results[0].Record, run.Results[1].Record; a.ConfigDigest == b.ConfigDigest {
 		t.Error("two cells have one configuration digest")
 	}
-	if len(run.Expected.Tasks) != 1 || run.Expected.Tasks[0].Status != artifact.NotRun {
+	if len(run.Expected.Tasks) != 1 || run.Expected.Tasks[0].Status != artifact.NotRun || !strings.Contains(run.Expected.Tasks[0].Reason, "log-likelihood") {
 		t.Errorf("expected tasks: %+v", run.Expected.Tasks)
 	}
 	if b, _ := os.ReadFile(filepath.Join(n.dir, "run-env")); !bytes.Contains(b, []byte("MY_SECRET=it's $ecret\n")) {

@@ -134,7 +134,10 @@ func (x *run) ensureServer(ctx context.Context, c plan.Cell, repeat int) error {
 	if err != nil && x.p.Params.ReuseServer && ctx.Err() == nil {
 		x.abort = "the server did not start"
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return x.functional(ctx)
 }
 
 // startServer starts every rank in order and waits until the server is ready.

@@ -18,6 +18,10 @@ import (
 type stage struct {
 	name string
 	skip func(*run) string // why not, for the report; "" means do it
+	// names are the stages that a skipped one is reported as; nil is its own name.
+	names func(*run) []string
+	// always: also after a stage that failed, for what a failed run wants to know.
+	always bool
 
 	// One of these: on every node at once, each with a record of its own; once,
 	// recorded for the head; or once, recording stages of its own.
@@ -31,12 +35,15 @@ func never(*run) string { return "" }
 var lifecycle = []stage{
 	{name: "connect", skip: never, each: (*member).connect},
 	{name: "preflight", skip: never, each: (*member).preflight},
+	{name: "dmesg_mark", skip: noDmesg, each: (*member).markLog},
 	{name: "topology", skip: oneNode, once: (*run).topology},
 	{name: "containers", skip: notShared, once: (*run).sameEverywhere},
 	{name: "container", skip: never, each: (*member).container},
 	{name: "images", skip: oneNode, once: (*run).compareImages},
 	{name: "model", skip: noModelsDir, each: (*member).model},
 	{name: "sweep", skip: never, own: (*run).sweep},
+	{name: "tasks", skip: noTasks, names: taskNames, own: (*run).afterCells},
+	{name: taskDmesg, skip: noDmesg, always: true, own: (*run).scanLogs},
 }
 
 func noModelsDir(x *run) string {
@@ -85,14 +92,18 @@ func (x *run) stages(ctx context.Context) error {
 		if reason == silently {
 			continue
 		}
-		if failed != nil {
+		if failed != nil && !s.always || ctx.Err() != nil {
 			reason = failedIn + " failed"
 			if ctx.Err() != nil {
 				reason = "interrupted"
 			}
 		}
 		if reason != "" {
-			if err := x.pass(artifact.Stage{Stage: s.name}, artifact.Skipped, reason); err != nil {
+			names := []string{s.name}
+			if s.names != nil {
+				names = s.names(x)
+			}
+			if err := x.skipTasks(names, reason); err != nil {
 				return err
 			}
 			continue

@@ -243,6 +243,20 @@ func (c *commands) cleanup() (Step, bool) {
 // that they arrive byte for byte and can be read in a dry run; secrets come from
 // the environment file.
 func (c *commands) start(stage, job, log string, proc driver.Process) Step {
+	j := c.job(job)
+	j.Args = c.launch(log, proc)
+	cmd := container.Command{Args: j.StartArgs(), Timeout: probeTimeout}
+	env := c.secrets(proc)
+	for _, e := range proc.Env {
+		if !container.Secret(e.Name) {
+			env = append(env, e)
+		}
+	}
+	return c.step(stage, c.p.Container.Name, proc.Args, env, cmd)
+}
+
+// launch is the argument list that a job runs for a process.
+func (c *commands) launch(log string, proc driver.Process) []string {
 	argv := proc.Args
 	for _, v := range proc.PrependPath {
 		// Only the folder, a constant of the driver, is part of the script.
@@ -258,16 +272,7 @@ func (c *commands) start(stage, job, log string, proc driver.Process) Step {
 	if len(plain) > 0 {
 		argv = append(append([]string{"env"}, plain...), argv...)
 	}
-	j := c.job(job)
-	j.Args = append([]string{"sh", "-c", launchScript, "sh", log, c.envFile()}, argv...)
-	cmd := container.Command{Args: j.StartArgs(), Timeout: probeTimeout}
-	env := c.secrets(proc)
-	for _, e := range proc.Env {
-		if !container.Secret(e.Name) {
-			env = append(env, e)
-		}
-	}
-	return c.step(stage, c.p.Container.Name, proc.Args, env, cmd)
+	return append([]string{"sh", "-c", launchScript, "sh", log, c.envFile()}, argv...)
 }
 
 // job is the detached process whose state lies in that folder of the container.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"cvs/collect/artifact"
+	"cvs/collect/check"
 	"cvs/collect/strictjson"
 )
 
@@ -30,6 +31,7 @@ func (x *run) understand(data []byte, rec *artifact.Record) error {
 		return fmt.Errorf("expected a JSON object, found a %v", v.Kind)
 	}
 	rec.Workload = workload(v)
+	x.learnAcceptance(data)
 	if failed := number(v.Get("failed")); failed != nil && *failed > float64(x.p.Params.MaxFailedRequests) {
 		// The gates on failed and success_rate decide; this only makes it visible.
 		if err := x.warn("cell", "%s: %g requests failed, more than params.bench_max_failed_requests (%d)", rec.CellID, *failed, x.p.Params.MaxFailedRequests); err != nil {
@@ -55,6 +57,17 @@ func (x *run) understand(data []byte, rec *artifact.Record) error {
 		return &storeError{err}
 	}
 	return nil
+}
+
+// learnAcceptance notes what an artefact says about drafts, unless one before did.
+func (x *run) learnAcceptance(data []byte) {
+	if x.acceptance.Rate != nil || x.acceptance.Length != nil {
+		return
+	}
+	// An artefact without it, or that is not understood here, is no news.
+	if a, err := check.ReadAcceptance(data); err == nil {
+		x.acceptance = a
+	}
 }
 
 // workload is the mean length of the completed requests; nil where the result

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -53,7 +54,7 @@ func (e *ConflictError) Error() string {
 
 // loaderVersion changes when the loader stores more or other rows of the same
 // files, so that loading again replaces them.
-const loaderVersion = 2
+const loaderVersion = 3
 
 // A transaction of Load holds at most this many runs and bytes of raw files: a
 // commit costs more than a small run, and a crash loses what is not committed.
@@ -217,13 +218,14 @@ func storedDigests(ctx context.Context, conn *sql.Conn, runs []*artifact.Run) (m
 }
 
 // lost returns the first stored file of the run that is not among the new ones.
+// Evidence of checks does not count: a resumed run asks again and replaces it.
 func lost(ctx context.Context, conn *sql.Conn, run *artifact.Run) (string, error) {
 	have := make(map[string]bool)
 	for _, r := range slices.Concat(run.Results, run.Superseded, run.Accuracy, run.Checks) {
 		have[sum(r)] = true
 	}
 	type file struct{ path, sha string }
-	stored, err := query(ctx, conn, "SELECT path, sha256 FROM artifact WHERE run_id = ? ORDER BY path",
+	stored, err := query(ctx, conn, "SELECT path, sha256 FROM artifact WHERE run_id = ? AND role <> 'check' ORDER BY path",
 		func(f *file) []any { return []any{&f.path, &f.sha} }, run.Meta.RunID)
 	if err != nil {
 		return "", err
@@ -231,6 +233,31 @@ func lost(ctx context.Context, conn *sql.Conn, run *artifact.Run) (string, error
 	for _, f := range stored {
 		if !have[f.sha] {
 			return f.path, nil
+		}
+	}
+	return otherInput(ctx, conn, run)
+}
+
+// otherInput names the config or threshold file that is not the one the stored
+// run was judged by: the same id would then carry another verdict without a
+// word. A resumed run may have been given another config on purpose, and a loose
+// file has none.
+func otherInput(ctx context.Context, conn *sql.Conn, run *artifact.Run) (string, error) {
+	if slices.ContainsFunc(run.Stages, func(s artifact.Stage) bool { return s.Stage == "resume" }) {
+		return "", nil
+	}
+	now := make(map[string]string)
+	for _, in := range run.Meta.Inputs {
+		now[in.Kind] = in.SHA256
+	}
+	stored, err := query(ctx, conn, "SELECT kind, path, sha256 FROM input_file WHERE run_id = ? AND kind IN ('config', 'thresholds') ORDER BY kind",
+		func(f *[3]string) []any { return []any{&f[0], &f[1], &f[2]} }, run.Meta.RunID)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range stored {
+		if sha, ok := now[f[0]]; ok && sha != f[2] {
+			return f[1], nil
 		}
 	}
 	return "", nil
@@ -257,9 +284,14 @@ func contentDigest(run *artifact.Run) string {
 	for _, r := range slices.Concat(run.Results, run.Superseded, run.Accuracy, run.Checks) {
 		all = append(all, file{r.Path, sum(r), r.CellKey, r.Host, r.Repeat, r.Record})
 	}
+	meta := run.Meta // a copy of the folder is the same run
+	meta.Inputs = slices.Clone(meta.Inputs)
+	for i := range meta.Inputs {
+		meta.Inputs[i].Path = filepath.Base(meta.Inputs[i].Path)
+	}
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	for _, v := range []any{loaderVersion, run.Meta, run.Expected, run.Thresholds, run.Stages, run.Records, all, run.Problems, []byte(run.Config), run.Notes} {
+	for _, v := range []any{loaderVersion, meta, run.Expected, run.Thresholds, run.Stages, run.Records, all, run.Problems, []byte(run.Config), run.Notes} {
 		// Encoding these types cannot fail but for a NaN in a threshold, which
 		// the plan refuses; its text then stands for it.
 		if err := enc.Encode(v); err != nil {
@@ -272,7 +304,7 @@ func contentDigest(run *artifact.Run) string {
 // runTables are the tables that hold rows of a run, in the order of appending.
 func runTables() []string {
 	return []string{"run", "input_file", "image_digest", "expected_cell", "expected_task", "threshold",
-		"stage", "artifact", "attempt", "sample", "raw_value", "problem", "run_origin"}
+		"stage", "artifact", "attempt", "sample", "raw_value", "problem", "run_origin", "check_result"}
 }
 
 // appendRows writes the rows of all batches within the transaction of conn.

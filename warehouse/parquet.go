@@ -117,10 +117,10 @@ func WriteParquet(out io.Writer, r *Rows) error {
 
 // A parquetWriter writes rows of an SQL answer; every column is optional.
 type parquetWriter struct {
-	w     *parquet.Writer
+	w     *parquet.GenericWriter[any]
 	kinds []string // DuckDB's types
 	place []int    // of each column in the file, where they are sorted by name
-	row_  parquet.Row
+	buf   parquet.Row
 }
 
 func newParquet(out io.Writer, rows *sql.Rows) (*parquetWriter, error) {
@@ -144,8 +144,8 @@ func newParquet(out io.Writer, rows *sql.Rows) (*parquetWriter, error) {
 	for _, n := range names {
 		p.place = append(p.place, sort.SearchStrings(sorted, n))
 	}
-	p.row_ = make(parquet.Row, len(names))
-	p.w = parquet.NewWriter(out, parquet.NewSchema("cvs", group), parquet.Compression(&parquet.Zstd))
+	p.buf = make(parquet.Row, len(names))
+	p.w = parquet.NewGenericWriter[any](out, parquet.NewSchema("cvs", group), parquet.Compression(&parquet.Zstd))
 	return p, nil
 }
 
@@ -174,14 +174,14 @@ func (p *parquetWriter) row(scan func(...any) error) error {
 	}
 	for i, v := range values {
 		at := p.place[i]
-		p.row_[at] = parquetValue(p.kinds[i], v)
+		p.buf[at] = parquetValue(p.kinds[i], v)
 		if v == nil {
-			p.row_[at] = p.row_[at].Level(0, 0, at)
+			p.buf[at] = p.buf[at].Level(0, 0, at)
 		} else {
-			p.row_[at] = p.row_[at].Level(0, 1, at)
+			p.buf[at] = p.buf[at].Level(0, 1, at)
 		}
 	}
-	_, err := p.w.WriteRows([]parquet.Row{p.row_})
+	_, err := p.w.WriteRows([]parquet.Row{p.buf})
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,12 @@ func (b *batch) shape(isl, osl, conc *int64) *cellRow {
 // results reads the raw files of the sweep and assigns what is in them.
 func (b *batch) results() {
 	seen := make(map[*artifact.Record]bool)
+	type stranger struct {
+		cell *cellRow
+		err  error
+		at   where
+	}
+	var strangers []stranger // whole files of a cell that are no results
 	for i := range b.run.Records {
 		b.attempt(&b.run.Records[i])
 	}
@@ -74,6 +81,10 @@ func (b *batch) results() {
 			at.cell = cell.Key
 		}
 		if err != nil {
+			if errors.As(err, new(*ingest.UnknownError)) && cell != nil {
+				strangers = append(strangers, stranger{cell, err, at})
+				continue
+			}
 			b.unreadable(err, at, r.CellKey != "" && cell == nil)
 			continue
 		}
@@ -97,6 +108,10 @@ func (b *batch) results() {
 		if orphans > 0 {
 			b.problem(warning, "orphan", where{path: r.Path}, "%d of %d results belong to no cell of the sweep: kept, not judged", orphans, len(doc.Samples))
 		}
+	}
+	// Beside a result they are listed; alone they are what a cell has instead of one.
+	for _, x := range strangers {
+		b.unreadable(x.err, x.at, slices.ContainsFunc(b.samples, func(s *sampleRow) bool { return s.cell == x.cell }))
 	}
 }
 
@@ -126,7 +141,8 @@ func (b *batch) findings(doc *ingest.Document, at where) map[int]bool {
 		if f.Fatal {
 			severity, code = dataError, "contradiction"
 			spoilt[f.Line] = true
-			if len(doc.Samples) == 1 {
+			// In a file of one object the line is where the trouble stands in it.
+			if len(doc.Samples) == 1 && doc.Format != ingest.SGLang {
 				spoilt[0] = true
 			}
 		}
@@ -273,6 +289,7 @@ func (b *batch) accuracy() {
 func (b *batch) checks() {
 	for _, r := range b.run.Checks {
 		b.artifact(r, "check", nil, r.CellKey, nil)
+		b.checkResult(r)
 	}
 	for _, r := range b.run.Superseded {
 		b.artifact(r, "superseded", b.find(r.CellKey), "", nil)

@@ -19,6 +19,9 @@ const shiftRuns = 64
 // warehouse that grew run by run so has the same change points as one built at
 // once.
 func findShifts(ctx context.Context, x execer, runIDs []string) error {
+	if len(runIDs) == 0 {
+		return nil
+	}
 	type place struct{ identity, first string }
 	marks, args := placeholders(runIDs)
 	places, err := query(ctx, x, `SELECT identity, min(sequence) FROM run_identity WHERE run_id IN (`+marks+`) AND started_at IS NOT NULL

@@ -82,7 +82,7 @@ func (j *judgement) verdictError() error {
 	reasons := j.status.Reasons()
 	for _, q := range j.quality {
 		if len(reasons) == 0 && q.Severity == "data_error" {
-			reasons = append(reasons, strings.Join(nonEmpty(q.Path, q.Message), ": "))
+			reasons = append(reasons, strings.Join(nonEmpty(q.Path, strings.TrimPrefix(q.Message, q.Path+": ")), ": "))
 		}
 	}
 	if len(reasons) > 0 {

@@ -81,14 +81,9 @@ func runRuns(ctx context.Context, e *env, o runsOptions) error {
 	if err != nil {
 		return badStore(err)
 	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
-	}
-	// the ids as a list: only these runs are judged, not the whole history
-	rows, err := db.Ask(ctx, `SELECT r.run_id, r.started_at, r.model, r.gpu_arch, r.driver, s.verdict, s.incomplete, r.simulated, replace(s.reasons, chr(10), '; ') AS reasons
-		FROM run r JOIN run_status s USING (run_id) WHERE r.run_id IN (`+strings.TrimSuffix(strings.Repeat("?, ", max(len(ids), 1)), ", ")+`)
-		ORDER BY r.started_at DESC NULLS LAST, r.run_id DESC`, append(args, make([]any, max(0, 1-len(ids)))...)...)
+	where, params := warehouse.Among(ids) // only these runs are judged, not the whole history
+	rows, err := db.Ask(ctx, `SELECT run_id, r.started_at, r.model, r.gpu_arch, r.driver, s.verdict, s.incomplete, r.simulated, replace(s.reasons, chr(10), '; ') AS reasons
+		FROM run r JOIN (SELECT * FROM run_status WHERE `+where+`) s USING (run_id) ORDER BY r.started_at DESC NULLS LAST, run_id DESC`, params...)
 	if err != nil {
 		return badStore(fmt.Errorf("list runs: %w", err))
 	}

@@ -174,12 +174,16 @@ func (d *draft) readSpecs(g *gates, n node, scope, target, pointer string) []art
 				g.old++
 				name = bare
 			}
+			if canon := aliasOf(name); canon != "" {
+				d.dc.probs.add(c.doc, m.Offset, c.path, "is the client's name of "+canon+" and is read as that", "write "+canon, true)
+				name = canon
+			}
 			if seen[name] && name == m.Name && n.v.Get("client."+name) == nil {
 				continue // the same key twice is reported already
 			}
 			if seen[name] {
 				d.dc.bad[c.canon] = true
-				d.dc.probs.add(c.doc, m.Offset, c.path, name+" is given twice: with and without the prefix client.", "keep "+name, false)
+				d.dc.probs.add(c.doc, m.Offset, c.path, name+" is given twice under different names", "keep "+name, false)
 				continue
 			}
 			seen[name] = true
@@ -195,6 +199,22 @@ func (d *draft) readSpecs(g *gates, n node, scope, target, pointer string) []art
 		d.checkNames(g, n, list)
 	}
 	return list
+}
+
+// aliasOf is our name of a metric that a threshold file calls by a client's
+// key, "" if the name is ours or nobody's. Without it such a gate would be
+// passed over as "not in the artefact" although the artefact has the value.
+func aliasOf(name string) string {
+	alias := ""
+	for _, def := range metric.Table() {
+		if def.Name == name {
+			return ""
+		}
+		if alias == "" && slices.Contains(def.Keys, name) {
+			alias = def.Name
+		}
+	}
+	return alias
 }
 
 func (d *draft) readSpec(g *gates, c node, t *artifact.Threshold) bool {
@@ -283,6 +303,9 @@ func (d *draft) specReference(g *gates, c node, t *artifact.Threshold) {
 		return
 	}
 	t.Reference = strings.TrimPrefix(v.Text, "client.")
+	if canon := aliasOf(t.Reference); canon != "" {
+		t.Reference = canon
+	}
 	if t.Scope != "cell" || g.names[t.Reference] {
 		return
 	}

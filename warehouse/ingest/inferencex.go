@@ -41,8 +41,11 @@ func readInferenceX(b *builder, v *strictjson.Value) {
 	b.scale(parent, inSeconds(), 1000)
 	b.scale(parent, map[string]string{
 		"tput_per_gpu": "per_gpu_throughput", "output_tput_per_gpu": "output_tput_per_gpu",
-		"num_requests_total": "num_prompts", "num_requests_successful": "completed",
+		"num_requests_successful": "completed",
 	}, 1)
+	if v.Get("request_accounting") == nil { // else the total counts warm-up too
+		b.scale(parent, map[string]string{"num_requests_total": "num_prompts"}, 1)
+	}
 	if o := v.Get("benchmark_outcome"); o != nil && o.Kind == strictjson.Object {
 		b.members(o, "/benchmark_outcome")
 		b.scale("/benchmark_outcome", map[string]string{"requested": "num_prompts", "completed": "completed", "failed": "failed"}, 1)

@@ -19,7 +19,7 @@ WITH s AS (
     SELECT r.run_id, r.sample_no, coalesce(r.metric, r.key) AS metric, r.metric IS NOT NULL AS known,
            r.key, r.pointer, r.number, r.quality, r.text, r.kind
     FROM raw_value r
-    WHERE (r.parent = '' AND r.kind NOT IN ('list', 'object')) OR r.metric IS NOT NULL
+    WHERE r.parent = '' OR r.metric IS NOT NULL
 ), joined AS (
     -- windows, not joins with themselves: a filter on run_id goes through them
     SELECT s.*, v.metric, v.known, v.key, v.pointer, v.number, v.quality, v.text, v.kind, coalesce(d.tier, 'record') AS tier, d.name IS NOT NULL AS ours,

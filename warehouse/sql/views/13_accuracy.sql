@@ -18,22 +18,25 @@ WITH newest AS (
     FROM newest n
     JOIN raw_value r ON r.run_id = n.run_id AND r.sample_no = n.sample_no
     WHERE r.metric IS NOT NULL
+), e AS (
+    -- a window, not a join with itself: a filter on run_id goes through it
+    SELECT *, max(number) FILTER (WHERE ends_with(stat, '_stderr') AND quality = 'ok')
+               OVER (PARTITION BY run_id, task_id, parent, filter, regexp_replace(stat, '_stderr$', '')) AS error
+    FROM v
 )
 SELECT v.run_id, v.task_id,
        replace(replace(split_part(v.parent, '/', 3), '~1', '/'), '~0', '~') AS lm_task,
        v.metric, v.stat, v.filter,
        CASE WHEN v.quality = 'ok' THEN v.number END AS value,
        v.quality, v.text,
-       CASE WHEN e.quality = 'ok' THEN e.number END AS stderr,
+       CASE WHEN NOT ends_with(v.stat, '_stderr') THEN v.error END AS stderr,
        CASE WHEN ends_with(v.stat, '_stderr') THEN 'lower'
             WHEN v.higher_is_better THEN 'higher' WHEN NOT v.higher_is_better THEN 'lower' ELSE 'unknown' END AS direction,
        v.model, v.path, v.pointer,
        CASE WHEN v.start_unix BETWEEN 0 AND 1e11 THEN make_timestamp((v.start_unix * 1e6)::BIGINT) END AS measured_at,
        v.files::INTEGER AS files,
        v.ordinal
-FROM v
-LEFT JOIN v AS e ON e.run_id = v.run_id AND e.task_id = v.task_id AND e.parent = v.parent
-    AND e.stat = v.stat || '_stderr' AND e.filter IS NOT DISTINCT FROM v.filter;
+FROM e AS v;
 COMMENT ON VIEW accuracy IS 'What lm-eval measured; one row per run, accuracy task and metric';
 COMMENT ON COLUMN accuracy.run_id IS 'run';
 COMMENT ON COLUMN accuracy.task_id IS 'id of the accuracy task in the configuration';

@@ -21,6 +21,7 @@ WITH m AS (
            CASE WHEN t.kind = 'some' THEN 'health' WHEN d.tier IS NULL OR d.tier = 'record' THEN 'other' ELSE d.tier END AS tier,
            coalesce(d.unit, '') AS unit, CASE WHEN t.kind = 'some' THEN -1 ELSE coalesce(d.ordinal, 1000) END AS metric_ordinal,
            r.enforce, r.nnodes, r.scaling_baseline,
+           e.osl, m.by_name['completed'].value AS completed,
            m.by_name[t.metric] AS g, m.by_name[t.reference] AS ref
     FROM m
     JOIN expected_cell e ON e.run_id = m.run_id AND e.cell_key = m.cell_key
@@ -60,6 +61,9 @@ WITH m AS (
                WHEN kind = 'info' THEN 'info'
                WHEN metric = 'scaling.efficiency_pct' AND (coalesce(nnodes, 1) <= 1 OR scaling_baseline IS NULL) THEN 'na'
                WHEN quality = 'not_applicable' THEN 'na'
+               -- what cannot exist is not missing, whether the client wrote null or nothing
+               WHEN NOT present AND completed = 0 AND tier IN ('ttft', 'tpot', 'itl', 'e2el') THEN 'na'
+               WHEN NOT present AND osl = 1 AND tier IN ('tpot', 'itl') THEN 'na'
                WHEN NOT present OR quality IN ('null', 'missing') THEN 'skipped'
                WHEN quality <> 'ok' OR NOT coalesce(isfinite(got), false) THEN 'invalid' -- NaN would pass a bare comparison
                WHEN ref_bad IS NOT NULL OR (kind = 'min_ratio' AND NOT coalesce(isfinite(actual), false)) THEN 'invalid'
@@ -103,6 +107,8 @@ SELECT run_id, cell_key, cell_id, cell_ordinal, host, tier, metric, unit,
            WHEN 'invalid' THEN coalesce(malformed, CASE WHEN quality <> 'ok' THEN note END, ref_bad, 'not a finite number')
            WHEN 'skipped' THEN CASE WHEN quality = 'null' THEN 'null in artifact' ELSE 'not in artifact' END
            WHEN 'na' THEN CASE WHEN quality = 'not_applicable' THEN note
+                               WHEN NOT present AND completed = 0 AND tier IN ('ttft', 'tpot', 'itl', 'e2el') THEN 'no request completed'
+                               WHEN NOT present AND osl = 1 AND tier IN ('tpot', 'itl') THEN 'one output token: there is no time per further token'
                                WHEN scaling_baseline IS NULL THEN 'no scaling baseline is set' ELSE 'one node: nothing to scale' END
            WHEN 'info' THEN CASE WHEN got IS NULL THEN coalesce(note, 'no value') ELSE num_text(got) || u END
        END || CASE WHEN derived AND judgement = 'fail' AND quality = 'ok' AND note IS NOT NULL THEN ' [' || note || ']' ELSE '' END AS reason,

@@ -31,7 +31,7 @@ WITH c AS (
            count(DISTINCT (scope, target)) FILTER (WHERE state = 'error') AS tasks_error,
            count(DISTINCT (scope, target)) FILTER (WHERE state = 'skipped' AND metric = '') AS tasks_not_run,
            string_agg(DISTINCT scope || ' ' || target || ': ' || reason, chr(10)) FILTER (WHERE state = 'error' OR (state = 'skipped' AND metric = '')) AS task_lines,
-           string_agg(scope || ' ' || target || ' ' || metric || ': ' || reason, chr(10) ORDER BY ordinal) FILTER (WHERE state IN ('fail', 'invalid')) AS fail_lines
+           string_agg(concat_ws(' ', scope, target, nullif(metric, '')) || ': ' || reason, chr(10) ORDER BY ordinal) FILTER (WHERE state IN ('fail', 'invalid')) AS fail_lines
     FROM check_gates GROUP BY run_id
 ), t AS (
     SELECT run_id, count(*) AS tasks FROM expected_task GROUP BY run_id

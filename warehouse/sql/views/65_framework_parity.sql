@@ -11,35 +11,32 @@
 -- (one client draws them otherwise than another); unknown lengths are compared
 -- and marked.
 CREATE OR REPLACE VIEW framework_parity AS
-WITH i AS (
-    SELECT * FROM run_identity WHERE started_at IS NOT NULL AND driver IS NOT NULL
-), candidate AS (
+WITH candidate AS (
     SELECT a.run_id, a.driver, b.run_id AS reference_run, b.driver AS reference_driver, b.started_at AS reference_at
-    FROM i a JOIN i b ON b.parity = a.parity AND b.driver <> a.driver AND (b.driver = 'atom' OR a.driver = 'atom')
+    FROM run_identity a JOIN run_identity b ON b.parity = a.parity AND b.driver <> a.driver AND (b.driver = 'atom' OR a.driver = 'atom')
+    WHERE a.started_at IS NOT NULL AND b.started_at IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY a.run_id, b.driver ORDER BY abs(date_diff('millisecond', a.started_at, b.started_at)), b.run_id) = 1
-), now AS (
-    SELECT k.*, c.cell_key, c.slot, c.host, c.mean_input_len, c.mean_output_len FROM candidate k JOIN cell_run c ON c.run_id = k.run_id
-), other AS (
-    SELECT k.*, c.cell_key, c.slot, c.host, c.mean_input_len, c.mean_output_len FROM candidate k JOIN cell_run c ON c.run_id = k.reference_run
 ), paired AS (
-    SELECT n.* EXCLUDE (mean_input_len, mean_output_len), p.host AS reference_host, true AS has_now, p.cell_key IS NOT NULL AS has_before,
-           greatest(abs(change_pct(n.mean_input_len, p.mean_input_len)), abs(change_pct(n.mean_output_len, p.mean_output_len))) AS length_pct
-    FROM now n LEFT JOIN other p ON p.run_id = n.run_id AND p.reference_run = n.reference_run AND p.cell_key = n.cell_key AND p.slot = n.slot
-    UNION ALL
-    SELECT p.* EXCLUDE (mean_input_len, mean_output_len), p.host, false, true, NULL
-    FROM other p WHERE NOT EXISTS (SELECT 1 FROM now n WHERE p.run_id = n.run_id AND p.reference_run = n.reference_run AND p.cell_key = n.cell_key AND p.slot = n.slot)
-), m AS (
-    SELECT m.run_id, m.cell_key, m.host, m.metric, m.value FROM measurement m WHERE m.metric IN ('output_throughput', 'mean_ttft_ms', 'mean_tpot_ms')
+    -- both sides in one pass: a filter on run_id goes through it
+    SELECT k.run_id, k.driver, k.reference_run, k.reference_driver, k.reference_at, c.cell_key, c.slot,
+           max(c.host) FILTER (WHERE c.run_id = k.run_id) AS host, max(c.host) FILTER (WHERE c.run_id = k.reference_run) AS reference_host,
+           bool_or(c.run_id = k.run_id) AS has_now, bool_or(c.run_id = k.reference_run) AS has_before,
+           count(c.mean_input_len) + count(c.mean_output_len) < 2 * count(*) AS length_unknown,
+           greatest(
+               abs(change_pct(max(c.mean_input_len) FILTER (WHERE c.run_id = k.run_id), max(c.mean_input_len) FILTER (WHERE c.run_id = k.reference_run))),
+               abs(change_pct(max(c.mean_output_len) FILTER (WHERE c.run_id = k.run_id), max(c.mean_output_len) FILTER (WHERE c.run_id = k.reference_run)))) AS length_pct
+    FROM (SELECT *, unnest([run_id, reference_run]) AS side FROM candidate) k JOIN cell_run c ON c.run_id = k.side
+    GROUP BY ALL
+), wanted AS (
+    SELECT *, unnest(CASE WHEN has_now AND has_before AND coalesce(length_pct <= 5, true) THEN ['output_throughput', 'mean_ttft_ms', 'mean_tpot_ms'] ELSE [''] END) AS metric
+    FROM paired
 ), rows AS (
-    SELECT c.run_id, c.driver, c.reference_run, c.reference_driver, c.reference_at, c.cell_key, c.slot, c.length_pct, a.metric, a.value, b.value AS reference,
-           b.metric IS NOT NULL AS has_reference
-    FROM paired c
-    JOIN m a ON a.run_id = c.run_id AND a.cell_key = c.cell_key AND a.host = c.host
-    LEFT JOIN m b ON b.run_id = c.reference_run AND b.cell_key = c.cell_key AND b.host = c.reference_host AND b.metric = a.metric
-    WHERE c.has_now AND c.has_before AND coalesce(c.length_pct <= 5, true)
-    UNION ALL
-    SELECT run_id, driver, reference_run, reference_driver, reference_at, cell_key, slot, length_pct, '', NULL, NULL, has_before
-    FROM paired WHERE NOT has_now OR NOT has_before OR length_pct > 5
+    SELECT w.run_id, w.driver, w.reference_run, w.reference_driver, w.reference_at, w.cell_key, w.slot, w.length_pct, w.length_unknown, w.metric, a.value, b.value AS reference,
+           CASE WHEN w.metric = '' THEN w.has_before ELSE b.metric IS NOT NULL END AS has_reference, w.has_now
+    FROM wanted w
+    LEFT JOIN measurement a ON a.run_id = w.run_id AND a.cell_key = w.cell_key AND a.host = w.host AND a.metric = w.metric
+    LEFT JOIN measurement b ON b.run_id = w.reference_run AND b.cell_key = w.cell_key AND b.host = w.reference_host AND b.metric = w.metric
+    WHERE w.metric = '' OR a.metric IS NOT NULL
 )
 SELECT r.run_id, r.cell_key, e.ordinal AS cell_ordinal, r.slot, r.metric, parity_name(r.driver, r.metric) AS name,
        coalesce(d.unit, '') AS unit, coalesce(d.direction, '') AS direction, coalesce(d.ordinal, -1) AS metric_ordinal,
@@ -47,17 +44,17 @@ SELECT r.run_id, r.cell_key, e.ordinal AS cell_ordinal, r.slot, r.metric, parity
        CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference <> 0 THEN r.value / r.reference END AS ratio,
        CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference <> 0 THEN better_pct(change_pct(r.value, r.reference), d.direction) END AS better_pct,
        CASE WHEN r.metric = '' AND r.length_pct > 5 THEN 'not_comparable'
-            WHEN r.metric = '' AND r.has_reference THEN 'only_reference'
+            WHEN NOT r.has_now THEN 'only_reference'
             WHEN r.metric = '' OR NOT r.has_reference THEN 'no_reference'
             WHEN change_pct(r.value, r.reference) IS NULL THEN 'not_comparable'
             ELSE 'compared' END AS state,
        CASE WHEN r.length_pct > 5 THEN 'the workloads differ: mean lengths by ' || round(r.length_pct, 1) || ' %'
-            WHEN r.metric = '' AND r.has_reference THEN 'only in the reference'
+            WHEN NOT r.has_now THEN 'only in the reference'
             WHEN r.metric = '' THEN 'the reference has no such cell'
             WHEN NOT r.has_reference THEN 'the reference has no such metric'
             WHEN r.reference = 0 THEN 'n/a (reference is 0)'
             WHEN change_pct(r.value, r.reference) IS NULL THEN 'n/a (not a number)'
-            WHEN r.length_pct IS NULL THEN 'lengths of the workload unknown' END AS reason
+            WHEN r.length_unknown THEN 'lengths of the workload unknown' END AS reason
 FROM rows r
 LEFT JOIN metric_def d ON d.name = r.metric
 LEFT JOIN expected_cell e ON e.run_id = r.run_id AND e.cell_key = r.cell_key;
