@@ -169,7 +169,7 @@ func replay(t *testing.T, steps []Step) records {
 	}
 	for _, s := range steps {
 		cmd := exec.Command("/bin/sh", "-c", sent(s))
-		cmd.Env = []string{"PATH=" + fake + ":" + links + ":/usr/bin:/bin", "HOME=/home/benchuser", "REC=" + rec}
+		cmd.Env = []string{"PATH=" + fake + ":" + links + ":/usr/bin:/bin", "HOME=/home/benchuser", "TMPDIR=" + rec, "REC=" + rec}
 		cmd.Stdin = bytes.NewReader(s.cmd.Stdin)
 		if out, err := cmd.CombinedOutput(); err != nil && s.Stage != "container" {
 			t.Fatalf("%v: %v\n%s", s.Argv, err, out)

@@ -62,6 +62,9 @@ func (e *AskError) Error() string { return e.Msg }
 // it cannot write: the statement must be one SELECT (or DESCRIBE, SHOW,
 // SUMMARIZE, EXPLAIN), and runs in a read-only transaction that is rolled back.
 func (w *DB) Ask(ctx context.Context, text string, args ...any) (*Rows, error) {
+	if err := w.late(ctx); err != nil {
+		return nil, fmt.Errorf("ask: %w", err)
+	}
 	conn, err := w.db.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
@@ -135,7 +138,7 @@ type SchemaColumn struct {
 
 // Schema lists views with their columns and comments, then tables.
 func (w *DB) Schema(ctx context.Context) ([]SchemaColumn, error) {
-	if err := w.putComments(ctx); err != nil {
+	if err := errors.Join(w.late(ctx), w.putComments(ctx)); err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	rows, err := query(ctx, w.db, `

@@ -232,7 +232,7 @@ func (c *Compared) PrevRun(ctx context.Context, runID string) ([]PrevRunRow, err
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, c.DB, "prev_run_against", "SELECT "+prevRunColumns+" FROM prev_run_against(?, ?)"+prevRunOrder, prevRunDest, runID, base)
+	return readLate(ctx, c.DB, "prev_run_against", "SELECT "+prevRunColumns+" FROM prev_run_against(?, ?)"+prevRunOrder, prevRunDest, runID, base)
 }
 
 // FrameworkParity compares with Parity, or with the runs of the warehouse.
@@ -247,7 +247,7 @@ func (c *Compared) FrameworkParity(ctx context.Context, runID string) ([]ParityR
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, c.DB, "framework_parity_against", "SELECT "+parityColumns+" FROM framework_parity_against(?, ?)"+parityOrder, parityDest, runID, base)
+	return readLate(ctx, c.DB, "framework_parity_against", "SELECT "+parityColumns+" FROM framework_parity_against(?, ?)"+parityOrder, parityDest, runID, base)
 }
 
 // AccuracyPrevRun compares with Prev, or with the runs of the warehouse. A
@@ -263,7 +263,7 @@ func (c *Compared) AccuracyPrevRun(ctx context.Context, runID string) ([]Accurac
 	if err != nil {
 		return nil, fmt.Errorf("baseline %s: %w", c.Prev.Name, err)
 	}
-	return read(ctx, c.DB, "accuracy_prev_run_against", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run_against(?, ?, ?)"+accuracyPrevOrder,
+	return readLate(ctx, c.DB, "accuracy_prev_run_against", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run_against(?, ?, ?)"+accuracyPrevOrder,
 		accuracyPrevDest, runID, c.Prev.Name, string(base))
 }
 
@@ -271,7 +271,7 @@ func (c *Compared) AccuracyPrevRun(ctx context.Context, runID string) ([]Accurac
 // whatever came between them. Runs of different identity are refused with the
 // reason.
 func (w *DB) Against(ctx context.Context, runID string) (*Baseline, error) {
-	id, err := only(read(ctx, w, "run identity", `
+	id, err := only(readLate(ctx, w, "run identity", `
 		SELECT coalesce(model, ''), coalesce(precision, ''), coalesce(gpu, ''), coalesce(driver, ''), simulated, started_at FROM run_identity WHERE run_id = ?`,
 		func(b *Baseline) []any {
 			b.Simulated = new(bool)
@@ -281,7 +281,7 @@ func (w *DB) Against(ctx context.Context, runID string) (*Baseline, error) {
 		return nil, fmt.Errorf("run %s: %w", runID, err)
 	}
 	id.Name, id.RunID = runID, runID
-	id.Values, err = read(ctx, w, "values", "SELECT cell_key, host, metric, value FROM measurement WHERE run_id = ? ORDER BY ALL",
+	id.Values, err = readLate(ctx, w, "values", "SELECT cell_key, host, metric, value FROM measurement WHERE run_id = ? ORDER BY ALL",
 		func(v *BaselineValue) []any { return []any{&v.CellKey, &v.Host, &v.Metric, &v.Value} }, runID)
 	if err != nil {
 		return nil, err

@@ -78,14 +78,25 @@ func (w *DB) Load(ctx context.Context, runs ...*artifact.Run) ([]LoadResult, err
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	defer conn.Close()
+	// a history too short to show a shift needs no search for one
+	var stored int
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM run").Scan(&stored); err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	search := stored+len(runs) >= shortestHistory
+	if search {
+		if err := w.late(ctx); err != nil {
+			return nil, fmt.Errorf("load: %w", err)
+		}
+	}
 	var results []LoadResult
 	var conflicts []error
 	for len(runs) > 0 {
 		n := batchLen(runs)
-		r, refused, err := loadBatch(ctx, conn, runs[:n])
+		r, refused, err := loadBatch(ctx, conn, runs[:n], search)
 		if err != nil && n > 1 && ctx.Err() == nil {
 			n = 1 // so that one bad run takes no other with it
-			r, refused, err = loadBatch(ctx, conn, runs[:n])
+			r, refused, err = loadBatch(ctx, conn, runs[:n], search)
 		}
 		conflicts = append(conflicts, refused...)
 		if err != nil {
@@ -113,7 +124,7 @@ func batchLen(runs []*artifact.Run) int {
 	return len(runs)
 }
 
-func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run) (results []LoadResult, conflicts []error, err error) {
+func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search bool) (results []LoadResult, conflicts []error, err error) {
 	digests := make([]string, len(runs))
 	each(len(runs), func(i int) { digests[i] = contentDigest(runs[i]) })
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
@@ -178,8 +189,10 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run) (resul
 	if err := measure(ctx, conn, ids); err != nil {
 		return nil, nil, err
 	}
-	if err := findShifts(ctx, conn, ids); err != nil {
-		return nil, nil, err
+	if search {
+		if err := findShifts(ctx, conn, ids); err != nil {
+			return nil, nil, err
+		}
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		return nil, nil, err

@@ -32,6 +32,14 @@ func read[T any](ctx context.Context, w *DB, what, text string, dest func(*T) []
 	return rows, nil
 }
 
+// readLate is read for the views that [DB.late] puts in.
+func readLate[T any](ctx context.Context, w *DB, what, text string, dest func(*T) []any, args ...any) ([]T, error) {
+	if err := w.late(ctx); err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return read(ctx, w, what, text, dest, args...)
+}
+
 // A RunRow is one row of view runs.
 type RunRow struct {
 	RunID           string

@@ -21,7 +21,7 @@ type HistoryRow struct {
 // History lists one metric of the cells whose key is, or contains, cell, in every
 // comparable series, oldest first.
 func (w *DB) History(ctx context.Context, cell, metric string) ([]HistoryRow, error) {
-	return read(ctx, w, "history", `
+	return readLate(ctx, w, "history", `
 		SELECT series_id, cell_key, slot, metric, unit, direction, run_id, started_at, value, healthy, coalesce(image, ''), coalesce(version, ''), coalesce(source, '')
 		FROM history WHERE (cell_key = ? OR contains(cell_key || ',', ? || ',')) AND metric = ? ORDER BY series_id, cell_key, slot, sequence`,
 		func(r *HistoryRow) []any {
@@ -49,7 +49,7 @@ type ChangePointRow struct {
 // ChangePoints lists the lasting shifts whose new level began at or after since,
 // the newest first, those of one run together.
 func (w *DB) ChangePoints(ctx context.Context, since time.Time) ([]ChangePointRow, error) {
-	return read(ctx, w, "change_points", `
+	return readLate(ctx, w, "change_points", `
 		SELECT series_id, cell_key, slot, metric, unit, direction, last_run, first_run, found_run, first_at, before_n, after_n, before_mid, after_mid, change_pct, better_pct,
 			worse, p_value, method, version, moved_with
 		FROM change_points WHERE first_at >= ? ORDER BY first_at DESC, first_run, series_id, worse DESC, cell_key, slot, metric_ordinal`,
@@ -70,7 +70,7 @@ type BaselineRow struct {
 
 // Baselines lists the pins, the newest first.
 func (w *DB) Baselines(ctx context.Context) ([]BaselineRow, error) {
-	return read(ctx, w, "baseline", `
+	return readLate(ctx, w, "baseline", `
 		SELECT b.name, b.run_id, coalesce(b.pinned_by, ''), coalesce(b.note, ''), b.pinned_at, coalesce(i.identity, '')
 		FROM baseline b LEFT JOIN run_identity i ON i.run_id = b.run_id ORDER BY b.pinned_at DESC, b.name, b.run_id`,
 		func(r *BaselineRow) []any {
@@ -86,6 +86,9 @@ func (w *DB) Pin(ctx context.Context, b BaselineRow) error {
 	}
 	if _, err := w.Run(ctx, b.RunID); err != nil {
 		return err
+	}
+	if err := w.late(ctx); err != nil {
+		return fmt.Errorf("pin: %w", err)
 	}
 	err := w.transact(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM baseline WHERE name = ? AND run_id IN
@@ -124,7 +127,7 @@ type ExplainedSource struct {
 // pointers, formula, thresholds, and the ten values before. cell is a key or an
 // id; ErrNoRun if the run has no such cell or metric.
 func (w *DB) Explain(ctx context.Context, runID, cell, metric string) ([]Explanation, error) {
-	rows, err := read(ctx, w, "metric", `
+	rows, err := readLate(ctx, w, "metric", `
 		SELECT m.cell_key, m.host, m.metric, m.unit, m.direction, m.value, m.quality, coalesce(m.text, ''), coalesce(m.note, ''), m.derived
 		FROM metrics m LEFT JOIN expected_cell e ON e.run_id = m.run_id AND e.cell_key = m.cell_key
 		WHERE m.run_id = ? AND (m.cell_key = ? OR e.cell_id = ?) AND m.metric = ? ORDER BY m.cell_key, m.host`,
@@ -150,7 +153,7 @@ func (w *DB) Explain(ctx context.Context, runID, cell, metric string) ([]Explana
 		}
 		x.SQL = fmt.Sprintf("SELECT * FROM gates WHERE run_id = %s AND cell_key = %s AND metric = %s", quoted(runID), quoted(x.CellKey), quoted(metric))
 		// a derived metric has no key: what its formula names is looked up instead
-		x.Sources, err = read(ctx, w, "sources", `
+		x.Sources, err = readLate(ctx, w, "sources", `
 			SELECT s.path, coalesce(a.sha256, ''), v.pointer, v.key, coalesce(v.raw, ''), s.line, s.repeat
 			FROM sample s JOIN raw_value v ON v.run_id = s.run_id AND v.sample_no = s.sample_no
 			LEFT JOIN artifact a ON a.run_id = s.run_id AND a.path = s.path
@@ -163,7 +166,7 @@ func (w *DB) Explain(ctx context.Context, runID, cell, metric string) ([]Explana
 		if err != nil {
 			return nil, err
 		}
-		x.Earlier, err = read(ctx, w, "earlier values", `
+		x.Earlier, err = readLate(ctx, w, "earlier values", `
 			SELECT h.series_id, h.cell_key, h.slot, h.metric, h.unit, h.direction, h.run_id, h.started_at, h.value, h.healthy, coalesce(h.image, ''), coalesce(h.version, ''), coalesce(h.source, '')
 			FROM history h JOIN run_identity i ON i.identity = h.series_id AND h.sequence < i.sequence
 			WHERE i.run_id = ? AND h.cell_key = ? AND h.metric = ? ORDER BY h.sequence DESC LIMIT 10`,

@@ -25,7 +25,7 @@ func (w *DB) SuggestThresholds(ctx context.Context, falseAlarm float64) ([]Sugge
 		return nil, fmt.Errorf("suggest thresholds: a chance of %v is not between 0 and 0.5", falseAlarm)
 	}
 	z := math.Sqrt2 * math.Erfinv(1-2*falseAlarm) // one-sided quantile of the normal distribution
-	return read(ctx, w, "threshold_suggestion", `
+	return readLate(ctx, w, "threshold_suggestion", `
 		SELECT series_id, cell_key, metric, unit, direction, kind, value, runs, mid, spread, tested, would_fail
 		FROM threshold_suggestion(?) ORDER BY series_id, cell_key, metric_ordinal`,
 		func(r *SuggestionRow) []any {
@@ -59,7 +59,7 @@ func (w *DB) Backtest(ctx context.Context, specs []Spec) ([]BacktestRow, error) 
 	if err != nil {
 		return nil, fmt.Errorf("backtest: %w", err)
 	}
-	return read(ctx, w, "threshold_backtest", `
+	return readLate(ctx, w, "threshold_backtest", `
 		SELECT series_id, cell_key, metric, kind, value, runs, would_fail, lowest, mid, highest
 		FROM threshold_backtest(?) ORDER BY series_id, cell_key, metric_ordinal, kind, value`,
 		func(r *BacktestRow) []any {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -42,7 +43,14 @@ func (w *DB) putViews(ctx context.Context, digest string, fresh bool) error {
 		if err := fillMetrics(ctx, tx); err != nil {
 			return err
 		}
-		if err := createViews(ctx, tx, w.path != ""); err != nil {
+		early, late, err := viewFiles()
+		if err != nil {
+			return err
+		}
+		if w.path != "" {
+			early = append(early, late...)
+		}
+		if err := createViews(ctx, tx, early, w.path != ""); err != nil {
 			return err
 		}
 		if !fresh {
@@ -50,7 +58,7 @@ func (w *DB) putViews(ctx context.Context, digest string, fresh bool) error {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE warehouse_info SET view_digest = ?", digest)
+		_, err = tx.ExecContext(ctx, "UPDATE warehouse_info SET view_digest = ?", digest)
 		return err
 	})
 }
@@ -58,11 +66,7 @@ func (w *DB) putViews(ctx context.Context, digest string, fresh bool) error {
 // createViews puts in views and macros. Their three hundred comments take longer
 // than the rest together; a database in memory has them put in when somebody asks
 // for the schema.
-func createViews(ctx context.Context, tx *sql.Tx, comments bool) error {
-	names, err := fs.Glob(files, "sql/views/*.sql")
-	if err != nil {
-		return err
-	}
+func createViews(ctx context.Context, tx *sql.Tx, names []string, comments bool) error {
 	for _, name := range names {
 		text, err := files.ReadFile(name)
 		if err != nil {
@@ -84,6 +88,38 @@ func splitComments(text string) (make, comments string) {
 		return text[:at+1], text[at+1:]
 	}
 	return text, ""
+}
+
+// viewFiles are the files of the views: those that judge one run, and those,
+// numbered from 60, that compare runs.
+func viewFiles() (early, late []string, err error) {
+	names, err := fs.Glob(files, "sql/views/*.sql")
+	for _, name := range names {
+		if path.Base(name) < "60" {
+			early = append(early, name)
+		} else {
+			late = append(late, name)
+		}
+	}
+	return early, late, err
+}
+
+// late puts in the views that compare runs. A database in memory mostly judges
+// one run and is closed again, and they take longer than the rest.
+func (w *DB) late(ctx context.Context) error {
+	if w.path != "" && !w.attached {
+		return nil // a file has them all
+	}
+	w.lateOnce.Do(func() {
+		w.lateErr = w.transact(ctx, func(tx *sql.Tx) error {
+			_, late, err := viewFiles()
+			if err != nil {
+				return err
+			}
+			return createViews(ctx, tx, late, false)
+		})
+	})
+	return w.lateErr
 }
 
 // putComments adds the comments that createViews left out.
@@ -251,8 +287,13 @@ func (w *DB) overlay(ctx context.Context, tx *sql.Tx) error {
 	if err := fillMetrics(ctx, tx); err != nil {
 		return err
 	}
-	if err := createViews(ctx, tx, false); err != nil {
+	early, late, err := viewFiles()
+	if err != nil {
 		return err
 	}
+	if err := createViews(ctx, tx, append(early, late...), false); err != nil {
+		return err
+	}
+	w.lateOnce.Do(func() {})
 	return measureAll(ctx, tx)
 }

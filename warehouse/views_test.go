@@ -2,6 +2,7 @@ package warehouse
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -77,7 +78,7 @@ func TestViews(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := measureAll(t.Context(), conn); err != nil {
+			if err := errors.Join(w.late(t.Context()), measureAll(t.Context(), conn)); err != nil {
 				t.Fatal(err)
 			}
 			got := table(t, w, parts["query.sql"])

@@ -54,6 +54,8 @@ type DB struct {
 	readOnly bool
 	attached bool      // the file is read through views of this version, kept in memory
 	comments sync.Once // puts in the comments that a database in memory goes without
+	lateOnce sync.Once // puts in the views that a database in memory starts without
+	lateErr  error
 }
 
 // A LockedError reports that another process has the warehouse open.

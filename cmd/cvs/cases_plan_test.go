@@ -101,7 +101,7 @@ func record(t *testing.T, steps []plannedStep) (recs []string) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", s.Command)
-		cmd.Env = []string{"PATH=" + fake + ":/usr/bin:/bin", "HOME=" + home, "REC=" + rec}
+		cmd.Env = []string{"PATH=" + fake + ":/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, "REC=" + rec}
 		cmd.Stdin = strings.NewReader(s.Stdin)
 		cmd.Dir = home
 		_, _ = cmd.CombinedOutput() // a recorder answers nothing, so a command may well fail

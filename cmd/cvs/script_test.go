@@ -31,12 +31,23 @@ func TestMain(m *testing.M) {
 // TestScript runs the CLI from outside: testdata/script/*.txtar.
 func TestScript(t *testing.T) {
 	t.Parallel()
+	runScripts(t, "script")
+}
+
+// TestDemo is the main job on the lab: testdata/demo/*.txtar. It is not parallel
+// to this package's other tests, because the lab measures wall-clock latencies.
+func TestDemo(t *testing.T) {
+	runScripts(t, "demo")
+}
+
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	data, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Dir:                 filepath.Join("testdata", dir),
 		UpdateScripts:       os.Getenv("UPDATE") != "",
 		RequireExplicitExec: false,
 		Setup: func(e *testscript.Env) error {

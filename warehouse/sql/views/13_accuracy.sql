@@ -17,7 +17,9 @@ WITH newest AS (
            CASE WHEN contains(r.key, ',') THEN substr(r.key, position(',' IN r.key) + 1) END AS filter
     FROM newest n
     JOIN raw_value r ON r.run_id = n.run_id AND r.sample_no = n.sample_no
-    WHERE r.metric IS NOT NULL
+    -- metrics of tasks stand under /results/…; as a range, so that the values of
+    -- sweeps are not even read
+    WHERE r.metric IS NOT NULL AND r.parent >= '/results/' AND r.parent < '/results0'
 ), e AS (
     -- a window, not a join with itself: a filter on run_id goes through it
     SELECT *, max(number) FILTER (WHERE ends_with(stat, '_stderr') AND quality = 'ok')
