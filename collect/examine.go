@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cvs/collect/container"
+	"cvs/collect/gpu"
 )
 
 func (p *patient) lock(ctx context.Context) {
@@ -106,7 +107,7 @@ func (p *patient) gpus(ctx context.Context) {
 	switch {
 	case len(kinds) > 1:
 		p.say("gpu", Unready, "%s: several kinds", what)
-	case contradicts(p.d.Plan.GPUArch, kinds[0]):
+	case gpu.Compare(p.d.Plan.GPUArch, kinds[0]) == gpu.Another:
 		p.say("gpu", Unready, "%s, but the config is for gpu_arch %s", what, p.d.Plan.GPUArch)
 	case len(names) < need:
 		p.say("gpu", Unready, "%s, but a server needs %d here", what, need)

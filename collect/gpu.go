@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"cvs/collect/artifact"
+	"cvs/collect/gpu"
 )
 
 // maxGPUs bounds what is read of an answer that lists GPUs.
@@ -128,7 +128,7 @@ func (m *member) identifyGPU(ctx context.Context) error {
 	if len(kinds) > 1 {
 		return fmt.Errorf("%s has GPUs of several kinds: %s", m.host(), strings.Join(kinds, ", "))
 	}
-	if contradicts(x.p.GPUArch, kinds[0]) {
+	if gpu.Compare(x.p.GPUArch, kinds[0]) == gpu.Another {
 		return fmt.Errorf("%s has %q, but the config is for gpu_arch %s: use the config for that GPU, or correct gpu_arch", m.host(), kinds[0], x.p.GPUArch)
 	}
 	if err := x.r.Store.UpdateMeta(func(meta *artifact.Meta) {
@@ -138,45 +138,4 @@ func (m *member) identifyGPU(ctx context.Context) error {
 		return &storeError{err}
 	}
 	return nil
-}
-
-// gfx maps families of AMD Instinct accelerators to their instruction set.
-var gfx = []struct{ prefix, version string }{
-	{"mi3xx", "gfx942"}, {"mi300", "gfx942"}, {"mi308", "gfx942"}, {"mi325", "gfx942"},
-	{"mi350", "gfx950"}, {"mi355", "gfx950"},
-	{"mi210", "gfx90a"}, {"mi250", "gfx90a"}, {"mi100", "gfx908"},
-}
-
-func gfxOf(name string) string {
-	for _, g := range gfx {
-		if strings.HasPrefix(strings.ToLower(name), g.prefix) {
-			return g.version
-		}
-	}
-	return ""
-}
-
-var (
-	marketName = regexp.MustCompile(`(?i)\bmi\d{3}[a-z]?\b`)
-	gfxName    = regexp.MustCompile(`(?i)\bgfx[0-9a-f]{3,4}\b`)
-)
-
-// contradicts reports whether a GPU that was seen is certainly not of the
-// configured architecture. What is not known contradicts nothing.
-func contradicts(configured, seen string) bool {
-	want := gfxOf(configured)
-	if want == "" {
-		return false
-	}
-	if g := gfxName.FindString(seen); g != "" && !strings.EqualFold(g, want) {
-		return true
-	}
-	name := marketName.FindString(seen)
-	if name == "" || gfxOf(name) == "" {
-		return false
-	}
-	if strings.EqualFold(configured, "mi3xx") {
-		return gfxOf(name) != want
-	}
-	return !strings.EqualFold(name, configured)
 }

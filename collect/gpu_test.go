@@ -31,29 +31,6 @@ func TestParseGPUs(t *testing.T) {
 	}
 }
 
-func TestContradicts(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		configured, seen string
-		want             bool
-	}{
-		{"mi300x", "AMD Instinct MI300X gfx942", false},
-		{"mi3xx", "AMD Instinct MI325X gfx942", false},
-		{"mi325x", "AMD Instinct MI300X gfx942", true}, // same instruction set, another GPU
-		{"mi300x", "AMD Instinct MI355X gfx950", true},
-		{"mi3xx", "gfx950", true},
-		{"mi300x", "AMD Radeon Graphics gfx942", false}, // virtual functions hide the name
-		{"mi300x", "lab-sim", false},
-		{"", "AMD Instinct MI300X", false},
-		{"h100", "AMD Instinct MI300X", false},
-	}
-	for _, tt := range tests {
-		if got := contradicts(tt.configured, tt.seen); got != tt.want {
-			t.Errorf("%q and %q: %v", tt.configured, tt.seen, got)
-		}
-	}
-}
-
 func FuzzParseGPUs(f *testing.F) {
 	f.Add([]byte(`[{"asic":{"market_name":"AMD Instinct MI300X","target_graphics_version":"gfx942"}}]`))
 	f.Add([]byte(`{"gpu_data":[{"asic":{"market_name":1}}]}`))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"cvs/collect/gpu"
 	"cvs/collect/metric"
 	"cvs/collect/strictjson"
 )
@@ -69,7 +70,7 @@ func ReadBaseline(name string, data []byte) (*Baseline, error) {
 		Precision: first("identity.precision", "precision"), Driver: first("identity.driver", "driver", "params.driver"),
 		GPU: strings.ToLower(first("identity.gpu_arch", "gpu_arch")), Accuracy: map[string]float64{},
 	}
-	if seen := gpuWord(first("identity.gpu_name")); namedGPU.MatchString(seen) {
+	if seen := gpuWord(first("identity.gpu_name")); gpu.Name(seen) != "" {
 		b.GPU = seen
 	}
 	if s := v.Get("run").Get("simulated"); s != nil && s.Kind == strictjson.Bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cvs/collect/artifact"
+	"cvs/collect/gpu"
 	"cvs/warehouse/ingest"
 )
 
@@ -117,12 +118,12 @@ func (b *batch) checkRun() {
 		}
 		b.problem(severity, "not_whole", where{path: p.Path, cell: cell}, "%s", p.Msg)
 	}
-	switch compareGPU(b.meta.Identity.GPUArch, b.meta.Identity.GPUSeen) {
-	case anotherGPU:
+	switch gpu.Compare(b.meta.Identity.GPUArch, b.meta.Identity.GPUSeen) {
+	case gpu.Another:
 		b.badGPU = true
 		b.problem(dataError, "gpu", where{}, "gpu_arch is %s (%s), but the node reports %s: the results do not count for %s",
-			b.meta.Identity.GPUArch, gfxOf(b.meta.Identity.GPUArch), b.meta.Identity.GPUSeen, b.meta.Identity.GPUArch)
-	case unknownGPU:
+			b.meta.Identity.GPUArch, gpu.GFX(b.meta.Identity.GPUArch), b.meta.Identity.GPUSeen, b.meta.Identity.GPUArch)
+	case gpu.Unknown:
 		if !b.meta.Simulated {
 			b.problem(warning, "gpu", where{}, "GPU not confirmed: the node reports %q, gpu_arch is %s", b.meta.Identity.GPUSeen, b.meta.Identity.GPUArch)
 		}
@@ -137,7 +138,7 @@ func (b *batch) runRows(digest string) {
 	}
 	b.add("run", m.RunID, digest, str(b.run.Dir), str(m.Suite), str(m.Profile), string(m.Status), str(m.Reason), at(m.StartedAt), at(m.EndedAt),
 		str(m.ToolVersion), list(m.CommandLine), str(m.Launcher.Host), str(m.Launcher.User), str(m.Launcher.OS), m.Enforce, str(m.EnforceOrigin), m.Simulated,
-		str(id.Model), str(id.Precision), arch, str(id.GPUArch), str(id.GPUSeen), compareGPU(id.GPUArch, id.GPUSeen) == sameGPU, str(id.Driver),
+		str(id.Model), str(id.Precision), arch, str(id.GPUArch), str(id.GPUSeen), gpu.Compare(id.GPUArch, id.GPUSeen) == gpu.Same, str(id.Driver),
 		int32(id.TP), int32(id.PP), int32(max(id.DP, 1)), int32(id.NNodes), str(id.Image), list(id.Hosts), num(id.ScalingBaseline),
 		object(m.Labels), list(m.Warnings), str(string(b.run.Config)), str(b.run.Notes))
 	for _, i := range m.Inputs {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cvs/collect/gpu"
 	"cvs/warehouse/ingest"
 )
 
@@ -53,11 +54,11 @@ func (b *batch) identify(s *sampleRow) {
 	if n := c.NumPrompts; id.NumPrompts != nil && n > 0 && *id.NumPrompts != int64(n) {
 		b.problem(warning, "num_prompts", at, "the client was given %d prompts, the plan has %d", *id.NumPrompts, n)
 	}
-	switch compareGPU(b.meta.Identity.GPUArch, id.GPU) {
-	case anotherGPU:
+	switch gpu.Compare(b.meta.Identity.GPUArch, id.GPU) {
+	case gpu.Another:
 		s.unusable = true
 		b.problem(dataError, "gpu", at, "the artifact names the GPU %q, gpu_arch is %s", id.GPU, b.meta.Identity.GPUArch)
-	case unknownGPU:
+	case gpu.Unknown:
 		if !b.meta.Simulated {
 			b.problem(warning, "gpu", at, "GPU not confirmed: the artifact names %q, gpu_arch is %s", id.GPU, b.meta.Identity.GPUArch)
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"cvs/collect/gpu"
 )
 
 // Labels that a published history gives to its runs; see [artifact.Meta].
@@ -27,9 +29,9 @@ func (b *batch) originRow() {
 			results = append(results, s.Digest)
 		}
 	}
-	gpu := gpuWord(seen)
-	if gpu == "" || id.GPUArch != "" && !namedGPU.MatchString(seen) {
-		gpu = strings.ToLower(id.GPUArch) // the report says nothing against it
+	word := gpuWord(seen)
+	if word == "" || id.GPUArch != "" && gpu.Name(seen) == "" {
+		word = strings.ToLower(id.GPUArch) // the report says nothing against it
 	}
 	origin := "run " + b.meta.RunID
 	source := b.meta.Labels[LabelCIRun]
@@ -41,7 +43,7 @@ func (b *batch) originRow() {
 		sum := sha256.Sum256([]byte(strings.Join(results, " ")))
 		origin = "results " + hex.EncodeToString(sum[:])
 	}
-	b.add("run_origin", b.meta.RunID, str(gpu), valid(origin), str(source), str(b.meta.Labels[LabelCommit]))
+	b.add("run_origin", b.meta.RunID, str(word), valid(origin), str(source), str(b.meta.Labels[LabelCommit]))
 }
 
 // gpuWord is the name of an accelerator as one word: mi355x of "AMD Instinct
@@ -49,10 +51,10 @@ func (b *batch) originRow() {
 // Graphics" is how some guests report theirs) or a bare gfx id tells too little
 // and stays as it is; "" where nothing was reported.
 func gpuWord(seen string) string {
-	if name := namedGPU.FindString(seen); name != "" {
-		return strings.ToLower(name)
+	if name := gpu.Name(seen); name != "" {
+		return name
 	}
-	if namedGfx.MatchString(seen) {
+	if gpu.Version(seen) != "" {
 		return ""
 	}
 	return strings.ToLower(strings.TrimSpace(seen))

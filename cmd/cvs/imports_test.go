@@ -13,22 +13,23 @@ import (
 var mayImport = map[string][]string{
 	"collect/metric":     {},
 	"collect/strictjson": {},
+	"collect/gpu":        {},
 	"collect/artifact":   {"collect/metric", "collect/strictjson"},
 	"collect/remote":     {},
 	"templates":          {},
-	"collect/plan":       {"collect/artifact", "collect/metric", "collect/strictjson", "templates"},
+	"collect/plan":       {"collect/artifact", "collect/gpu", "collect/metric", "collect/strictjson", "templates"},
 	"collect/driver":     {"collect/plan"},
 	"collect/container":  {"collect/plan", "collect/remote"},
 	"collect/fabric":     {"collect/plan", "collect/remote"},
 	"collect/check":      {"collect/artifact", "collect/plan", "collect/remote", "collect/strictjson"},
 	"collect/signoff":    {"collect/artifact", "collect/strictjson"},
 	"collect/bundle":     {"collect/artifact", "collect/strictjson"},
-	"collect": {"collect/artifact", "collect/check", "collect/container", "collect/driver", "collect/fabric", "collect/plan",
+	"collect": {"collect/artifact", "collect/check", "collect/container", "collect/driver", "collect/fabric", "collect/gpu", "collect/plan",
 		"collect/remote", "collect/strictjson"},
 	"collect/lab":      {"collect/artifact", "collect/metric", "collect/strictjson"},
 	"warehouse/ingest": {"collect/artifact", "collect/metric", "collect/strictjson"},
 	"warehouse/shift":  {}, // statistics on series of numbers
-	"warehouse":        {"collect/artifact", "collect/metric", "collect/strictjson", "templates", "warehouse/ingest", "warehouse/shift"},
+	"warehouse":        {"collect/artifact", "collect/gpu", "collect/metric", "collect/strictjson", "templates", "warehouse/ingest", "warehouse/shift"},
 	"render":           {"collect/metric", "templates", "warehouse"},
 	"cmd/cvs":          nil, // wires everything
 }

@@ -277,12 +277,3 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
-
-func TestGFX(t *testing.T) {
-	t.Parallel()
-	for arch, want := range map[string]string{"mi3xx": "gfx942", " MI325X": "gfx942", "mi355x": "gfx950", "h100": ""} {
-		if got := GFX(arch); got != want {
-			t.Errorf("GFX(%q) = %q, want %q", arch, got, want)
-		}
-	}
-}

@@ -174,19 +174,3 @@ func newRules() *rules {
 func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
 }
-
-// GFX returns the instruction set of a gpu_arch, "" if it is not known. It is
-// the one table of GPU names (decision 15).
-func GFX(arch string) string {
-	switch strings.ToLower(strings.TrimSpace(arch)) {
-	case "mi3xx", "mi300", "mi300a", "mi300x", "mi308x", "mi325x":
-		return "gfx942"
-	case "mi350x", "mi355x":
-		return "gfx950"
-	case "mi210", "mi250", "mi250x":
-		return "gfx90a"
-	case "mi100":
-		return "gfx908"
-	}
-	return ""
-}

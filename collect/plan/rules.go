@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cvs/collect/gpu"
 	"cvs/collect/strictjson"
 
 	// A shell's word splitting with quotes and backslashes and nothing else: no
@@ -87,7 +88,7 @@ func (d *draft) serverEnv(root node) {
 		slices.Sort(managed)
 		dc.warnf(first, "use ib_netdev and ib_hca_devices", "%s: set by topology discovery; what the file says is not used", strings.Join(managed, ", "))
 	}
-	if strings.EqualFold(d.Model.Precision, "mxfp4") && GFX(d.GPUArch) == "gfx942" {
+	if strings.EqualFold(d.Model.Precision, "mxfp4") && gpu.GFX(d.GPUArch) == "gfx942" {
 		for _, name := range []string{"ATOM_USE_TRITON_MOE", "ATOM_USE_TRITON_GEMM"} {
 			v, ok := getVar(d.Server.Env, name)
 			if ok && !strings.EqualFold(v, "true") {
