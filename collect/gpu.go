@@ -15,6 +15,28 @@ import (
 // maxGPUs bounds what is read of an answer that lists GPUs.
 const maxGPUs = 1024
 
+// gpuList decodes what amd-smi prints of each GPU: a list, bare or under
+// gpu_data.
+func gpuList[T any](out []byte) (list []T, err error) {
+	doc := bytes.TrimSpace(out)
+	if len(doc) > 0 && doc[0] == '{' {
+		var wrapped struct {
+			Data []T `json:"gpu_data"`
+		}
+		err = json.Unmarshal(doc, &wrapped)
+		list = wrapped.Data
+	} else {
+		err = json.Unmarshal(doc, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("amd-smi: %w", err)
+	}
+	if len(list) > maxGPUs {
+		return nil, fmt.Errorf("amd-smi: %d GPUs, more than %d", len(list), maxGPUs)
+	}
+	return list, nil
+}
+
 // ParseGPUs reads the output of "amd-smi static --asic --json": a list of GPUs,
 // bare or under gpu_data. Each GPU is its market name and gfx version, as far as
 // the tool gives them; one that gives neither is left out. Output that is
@@ -26,21 +48,9 @@ func ParseGPUs(out []byte) ([]string, error) {
 			GFX    any `json:"target_graphics_version"`
 		} `json:"asic"`
 	}
-	var list []gpu
-	doc := bytes.TrimSpace(out)
-	if len(doc) > 0 && doc[0] == '{' {
-		var wrapped struct {
-			Data []gpu `json:"gpu_data"`
-		}
-		if err := json.Unmarshal(doc, &wrapped); err != nil {
-			return nil, fmt.Errorf("amd-smi: %w", err)
-		}
-		list = wrapped.Data
-	} else if err := json.Unmarshal(doc, &list); err != nil {
-		return nil, fmt.Errorf("amd-smi: %w", err)
-	}
-	if len(list) > maxGPUs {
-		return nil, fmt.Errorf("amd-smi: %d GPUs, more than %d", len(list), maxGPUs)
+	list, err := gpuList[gpu](out)
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, g := range list {
@@ -75,21 +85,9 @@ func ParseGPUUse(out []byte) ([]GPUUse, error) {
 		Usage map[string]json.RawMessage `json:"usage"`
 		Mem   map[string]json.RawMessage `json:"mem_usage"`
 	}
-	var list []gpu
-	doc := bytes.TrimSpace(out)
-	if len(doc) > 0 && doc[0] == '{' {
-		var wrapped struct {
-			Data []gpu `json:"gpu_data"`
-		}
-		if err := json.Unmarshal(doc, &wrapped); err != nil {
-			return nil, fmt.Errorf("amd-smi: %w", err)
-		}
-		list = wrapped.Data
-	} else if err := json.Unmarshal(doc, &list); err != nil {
-		return nil, fmt.Errorf("amd-smi: %w", err)
-	}
-	if len(list) > maxGPUs {
-		return nil, fmt.Errorf("amd-smi: %d GPUs, more than %d", len(list), maxGPUs)
+	list, err := gpuList[gpu](out)
+	if err != nil {
+		return nil, err
 	}
 	number := func(m map[string]json.RawMessage, key string) float64 {
 		var v value

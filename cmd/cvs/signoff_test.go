@@ -154,6 +154,9 @@ func newDesk(t *testing.T) *reviewDesk {
 	t.Helper()
 	keygen, err := exec.LookPath("ssh-keygen")
 	if err != nil {
+		if os.Getenv("CVS_TEST_REAL") == "1" {
+			t.Fatal("ssh-keygen is not installed")
+		}
 		t.Skip("ssh-keygen is not installed")
 	}
 	d := &reviewDesk{t: t, dir: t.TempDir(), now: signoffDay, env: map[string]string{}}
