@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -26,6 +27,8 @@ type labOptions struct {
 	// isolate is how nodes are kept apart from the machine. The demo leaves it
 	// off: its own config needs nothing of the machine.
 	isolate lab.Isolation
+	// faults are what goes wrong on every node, as typed.
+	faults []string
 }
 
 func (o *labOptions) addFlags(f *pflag.FlagSet) {
@@ -56,16 +59,25 @@ Where the machine allows it, each node gets namespaces of its own (user,
 processes, mounts, network), so that shipped configs run on it as on a real
 node: /models, /home/lab and port 8000 are the node's. Without them only the
 sample config runs, because the nodes share this machine's files and ports.
+
+--fault makes something go wrong, for example server_dies_after=40,
+client=half_artefact with client_concurrency=16, start_delay_s=60 or
+refuse_forward. The faults stand in node0/faults.json of the lab's folder and
+may be changed there while it runs.
 ` + exitHelp,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLabUp(cmd.Context(), e, o) },
 	}
 	o.addFlags(up.Flags())
+	up.Flags().StringArrayVar(&o.faults, "fault", nil, "what goes wrong on every node, `name[=value]`; may be given several times (names: "+strings.Join(lab.FaultNames(), ", ")+")")
 	cmd.AddCommand(up)
 	return cmd
 }
 
 func runLabUp(ctx context.Context, e *env, o labOptions) (err error) {
+	if _, err := lab.ParseFaults(o.faults); err != nil {
+		return badInput("--fault: %v", err)
+	}
 	dir := o.dir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "cvs-lab-"); err != nil {
@@ -134,7 +146,11 @@ func startLab(ctx context.Context, dir string, o labOptions) (*lab.Lab, error) {
 	if err != nil {
 		return nil, badStore(err)
 	}
-	l, err := lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: abs, Executable: exe, Seed: o.seed, Speed: o.speed, Nodes: o.nodes, Isolate: o.isolate, StartDelay: o.startDelay})
+	faults, err := lab.ParseFaults(o.faults)
+	if err != nil {
+		return nil, badInput("--fault: %v", err)
+	}
+	l, err := lab.Start(context.WithoutCancel(ctx), lab.Options{Faults: faults, Dir: abs, Executable: exe, Seed: o.seed, Speed: o.speed, Nodes: o.nodes, Isolate: o.isolate, StartDelay: o.startDelay})
 	if err != nil {
 		return nil, &statusError{4, "start the lab: " + err.Error()}
 	}

@@ -32,6 +32,16 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/completions", func(w http.ResponseWriter, r *http.Request) { s.generate(w, r, false) })
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.generate(w, r, true) })
 	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("POST "+endPath, func(w http.ResponseWriter, r *http.Request) {
+		f := s.faults()
+		if !s.dying.Load() && !(f.ServerDiesBetween && s.mayDie(f)) {
+			http.NotFound(w, r)
+			return
+		}
+		s.dying.Store(true)
+		s.die(errEngineDied)
+		<-r.Context().Done() // no answer: the connection goes with the server
+	})
 	switch s.spec.framework {
 	case "atom":
 		mux.HandleFunc("GET /debug/mtp_stats", s.mtpStats)
@@ -216,7 +226,7 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, chat bool) {
 		n := s.served.Add(1)
 		f := s.faults()
 		s.onFault(f)
-		if f.ServerDiesAfter > 0 && n >= int64(f.ServerDiesAfter) {
+		if f.ServerDiesAfter > 0 && n >= int64(f.ServerDiesAfter) && s.mayDie(f) {
 			s.die(errEngineDied)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -39,6 +40,8 @@ type bench struct {
 	rate       float64
 	burstiness float64
 	load       workload
+	fault      ClientFault
+	endsServer bool // has the server die at its end
 	rng        *rand.Rand
 }
 
@@ -213,7 +216,7 @@ func speculation(ctx context.Context, client *http.Client, base string) (length,
 
 // writeResult puts the artefact straight into its final place, as Python's
 // json.dump does: a reader may meet half of it.
-func writeResult(path string, v object, half, appendLine bool) error {
+func writeResult(path string, v object, fault ClientFault, appendLine bool) error {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if appendLine {
 		mode = os.O_WRONLY | os.O_CREATE | os.O_APPEND
@@ -224,8 +227,11 @@ func writeResult(path string, v object, half, appendLine bool) error {
 	}
 	defer f.Close()
 	var out io.Writer = f
-	if half {
+	switch fault {
+	case ClientHalf:
 		out = &halfWriter{f: f}
+	case ClientDiskFull:
+		out = &fullWriter{f: f, left: 512}
 	}
 	w := bufio.NewWriterSize(out, 8192)
 	if err := writePython(w, v); err != nil {
@@ -248,6 +254,24 @@ func (h *halfWriter) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// A fullWriter is a file on a disk that has room for a few more bytes.
+type fullWriter struct {
+	f    *os.File
+	left int
+}
+
+func (w *fullWriter) Write(b []byte) (int, error) {
+	n := min(len(b), w.left)
+	w.left -= n
+	if _, err := w.f.Write(b[:n]); err != nil {
+		return 0, err
+	}
+	if n < len(b) {
+		return n, fmt.Errorf("OSError: [Errno %d] No space left on device", int(syscall.ENOSPC))
+	}
+	return n, nil
 }
 
 func resultPath(dir, name string) string {

@@ -59,14 +59,9 @@ func (s *shim) atomBench(args []string) int {
 	if err != nil {
 		return s.traceback(err)
 	}
-	faults, err := readFaults(s.dir)
-	if err != nil {
-		return s.traceback(err)
-	}
-	fault := faults.clientFault(b.max, b.input)
 	fmt.Fprintf(s.stdout, "Namespace(backend=%s, model=%s, num_prompts=%d, max_concurrency=%d)\n", pyRepr(b.backend), pyRepr(b.model), b.prompts, b.max)
-	if fault == ClientFails {
-		return s.traceback(errors.New("RuntimeError: the lab was told to let this client fail"))
+	if code, ended := s.misbehave(b); ended {
+		return code
 	}
 	printLengths(s.stdout, b.load.requests)
 	ctx := context.Background() // the client has no signal handling: TERM ends it
@@ -88,9 +83,7 @@ func (s *shim) atomBench(args []string) int {
 	}
 	fmt.Fprintf(s.stdout, "Maximum request concurrency: %s\nStarting main benchmark run...\n", concurrency)
 	all, started, took := b.load.run(ctx, client, b.rng)
-	if fault == ClientHangs {
-		hang()
-	}
+	b.sent()
 	sum := summarise(b, all, started, took)
 	if sum.completed == 0 {
 		s.errorf("UserWarning: All requests failed. This is likely due to a misconfiguration on the benchmark arguments.")
@@ -103,14 +96,11 @@ func (s *shim) atomBench(args []string) int {
 		if name == "" {
 			name = b.defaultName(now)
 		}
-		if err := writeResult(resultPath(a.text("--result-dir"), name), b.atomResult(sum, result, now), fault == ClientHalf, false); err != nil {
+		if err := writeResult(resultPath(a.text("--result-dir"), name), b.atomResult(sum, result, now), b.fault, false); err != nil {
 			return s.traceback(err)
 		}
 	}
-	if fault == ClientNeverExits {
-		hang()
-	}
-	return 0
+	return b.written(ctx, client)
 }
 
 func (s *shim) newAtomBench(a *arguments) (*bench, error) {

@@ -97,13 +97,8 @@ func (s *shim) vllmBench(args []string) int {
 	if name := a.text("--served-model-name"); name != "" {
 		b.load.model = name
 	}
-	faults, err := readFaults(s.dir)
-	if err != nil {
-		return s.traceback(err)
-	}
-	fault := faults.clientFault(b.max, b.input)
-	if fault == ClientFails {
-		return s.traceback(errors.New("RuntimeError: the lab was told to let this client fail"))
+	if code, ended := s.misbehave(b); ended {
+		return code
 	}
 	ctx := context.Background()
 	client := newHTTPClient(b.max)
@@ -117,9 +112,7 @@ func (s *shim) vllmBench(args []string) int {
 	}
 	fmt.Fprintln(s.stdout, "Starting main benchmark run...")
 	all, started, took := b.load.run(ctx, client, b.rng)
-	if fault == ClientHangs {
-		hang()
-	}
+	b.sent()
 	sum := summarise(b, all, started, took)
 	result := b.vllmMeasured(s, sum)
 	if a.has("--save-result") || a.has("--append-result") {
@@ -128,14 +121,11 @@ func (s *shim) vllmBench(args []string) int {
 		if name == "" {
 			name = b.defaultName(now)
 		}
-		if err := writeResult(resultPath(a.text("--result-dir"), name), b.vllmResult(result, now), fault == ClientHalf, a.has("--append-result")); err != nil {
+		if err := writeResult(resultPath(a.text("--result-dir"), name), b.vllmResult(result, now), b.fault, a.has("--append-result")); err != nil {
 			return s.traceback(err)
 		}
 	}
-	if fault == ClientNeverExits {
-		hang()
-	}
-	return 0
+	return b.written(ctx, client)
 }
 
 func (b *bench) vllmMeasured(s *shim, sum *summary) object {
@@ -254,13 +244,8 @@ func (s *shim) sglangBench(args []string) int {
 	ratio := a.number("--random-range-ratio")
 	b.load = workload{url: b.baseURL + "/v1/completions", model: b.model, ignoreEOS: !a.has("--disable-ignore-eos"), concurrency: b.max, rate: b.rate, burstiness: 1,
 		requests: randomRequests(b.rng, b.prompts, 0, b.lengths(b.input, ratio), b.lengths(b.output, ratio))}
-	faults, err := readFaults(s.dir)
-	if err != nil {
-		return s.traceback(err)
-	}
-	fault := faults.clientFault(b.max, b.input)
-	if fault == ClientFails {
-		return s.traceback(errors.New("RuntimeError: the lab was told to let this client fail"))
+	if code, ended := s.misbehave(b); ended {
+		return code
 	}
 	ctx := context.Background()
 	client := newHTTPClient(b.max)
@@ -268,9 +253,7 @@ func (s *shim) sglangBench(args []string) int {
 		return s.traceback(fmt.Errorf("ValueError: Warmup failed - Please make sure benchmark arguments are correctly specified. Error: %s", m.errText))
 	}
 	all, started, took := b.load.run(ctx, client, b.rng)
-	if fault == ClientHangs {
-		hang()
-	}
+	b.sent()
 	sum := summarise(b, all, started, took)
 	fmt.Fprintln(s.stdout, "\n"+centre(" Serving Benchmark Result ", "="))
 	row(s.stdout, "Successful requests:", sum.completed)
@@ -280,13 +263,10 @@ func (s *shim) sglangBench(args []string) int {
 	if path == "" {
 		path = fmt.Sprintf("%s_%s_%d_%d_%d.jsonl", b.backend, time.Now().Format("0102"), b.prompts, b.input, b.output)
 	}
-	if err := writeResult(path, b.sglangResult(s, sum, ratio), fault == ClientHalf, true); err != nil {
+	if err := writeResult(path, b.sglangResult(s, sum, ratio), b.fault, true); err != nil {
 		return s.traceback(err)
 	}
-	if fault == ClientNeverExits {
-		hang()
-	}
-	return 0
+	return b.written(ctx, client)
 }
 
 // sglangResult is one line of the JSONL file, in the shape of the 0.5 series.

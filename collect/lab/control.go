@@ -14,6 +14,10 @@ func (l *Lab) SetFaults(i int, f Faults) error {
 // commands they had started go on.
 func (l *Lab) DropConnections(i int) { l.nodes[i].dropConnections() }
 
+// Unplug cuts node i off: its SSH connections break and new ones are closed at
+// once, until it is plugged in again. What runs on it goes on.
+func (l *Lab) Unplug(i int, off bool) { l.nodes[i].unplug(off) }
+
 // Freeze makes node i mute, or lets it speak again: connections stay open and
 // nothing passes, as in a network that swallows packets.
 func (l *Lab) Freeze(i int, on bool) { l.nodes[i].freeze(on) }

@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 
 	// Writes that a shim may read at the same moment must be whole.
 	"github.com/google/renameio/v2"
@@ -21,13 +24,18 @@ type Faults struct {
 	// ServerDiesAfter: the server dies once it has answered that many
 	// completions; 0 is never.
 	ServerDiesAfter int `json:"server_dies_after,omitempty"`
+	// ServerDiesBetween: the server dies when the client of a cell (see
+	// ClientConcurrency) has written its artefact and before that client ends.
+	ServerDiesBetween bool `json:"server_dies_between,omitempty"`
+	// Once limits ServerDiesAfter and ServerDiesBetween to one server of the node.
+	Once bool `json:"once,omitempty"`
 	// StartDelay replaces the start-up time of servers, in seconds; 0 keeps it.
 	StartDelay float64 `json:"start_delay_s,omitempty"`
 	// Client says how benchmark clients misbehave.
 	Client ClientFault `json:"client,omitempty"`
-	// ClientConcurrency limits Client to clients of that --max-concurrency; 0 is all.
+	// ClientConcurrency limits client faults and ServerDiesBetween to clients of that --max-concurrency; 0 is all.
 	ClientConcurrency int `json:"client_concurrency,omitempty"`
-	// ClientInputLen limits Client to clients of that --random-input-len; 0 is all.
+	// ClientInputLen limits the same to clients of that --random-input-len; 0 is all.
 	ClientInputLen int `json:"client_input_len,omitempty"`
 	// RefuseForward: the node refuses TCP forwarding.
 	RefuseForward bool `json:"refuse_forward,omitempty"`
@@ -95,7 +103,55 @@ const (
 	ClientHalf       ClientFault = "half_artefact" // writes half of the artefact, exits 0
 	ClientNeverExits ClientFault = "never_exits"   // whole artefact, then waits for ever
 	ClientFails      ClientFault = "exit_1"        // traceback, exit code 1, no artefact
+	ClientKilled     ClientFault = "killed"        // sends its requests, then SIGKILL, no artefact
+	ClientDiskFull   ClientFault = "disk_full"     // no room for the artefact: a piece of it, traceback, exit code 1
+	ClientSlow       ClientFault = "slow"          // reads every answer late, so that its cell is slow
 )
+
+// ParseFaults reads faults as a person types them: the JSON names, each with
+// =value or, for what is simply on, without. All wrong words are reported.
+func ParseFaults(words []string) (Faults, error) {
+	var f Faults
+	var errs []error
+	for _, w := range words {
+		name, value, given := strings.Cut(w, "=")
+		if !given {
+			value = "true"
+		}
+		if !json.Valid([]byte(value)) {
+			quoted, err := json.Marshal(value)
+			if err != nil {
+				return f, err
+			}
+			value = string(quoted)
+		}
+		key, err := json.Marshal(name)
+		if err != nil {
+			return f, err
+		}
+		dec := json.NewDecoder(strings.NewReader("{" + string(key) + ":" + value + "}"))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&f); err != nil {
+			errs = append(errs, fmt.Errorf("fault %s: %w; the names are %s", w, err, strings.Join(FaultNames(), ", ")))
+		}
+	}
+	if !slices.Contains(clientFaults, f.Client) {
+		errs = append(errs, fmt.Errorf("fault client=%s: want one of %q", f.Client, clientFaults[1:]))
+	}
+	return f, errors.Join(errs...)
+}
+
+// FaultNames are the names that ParseFaults takes.
+func FaultNames() []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Faults]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+var clientFaults = []ClientFault{ClientHealthy, ClientHangs, ClientHalf, ClientNeverExits, ClientFails, ClientKilled, ClientDiskFull, ClientSlow}
 
 func readFaults(nodeDir string) (Faults, error) {
 	var f Faults
@@ -134,10 +190,20 @@ func writeJSON(path string, v any) error {
 	return renameio.WriteFile(path, append(data, '\n'), 0o600)
 }
 
-// clientFault is the fault that concerns a client of that shape.
-func (f Faults) clientFault(concurrency, inputLen int) ClientFault {
-	if f.ClientConcurrency != 0 && f.ClientConcurrency != concurrency || f.ClientInputLen != 0 && f.ClientInputLen != inputLen {
-		return ClientHealthy
+// concerns reports whether client faults are meant for a client of that shape.
+func (f Faults) concerns(concurrency, inputLen int) bool {
+	return (f.ClientConcurrency == 0 || f.ClientConcurrency == concurrency) && (f.ClientInputLen == 0 || f.ClientInputLen == inputLen)
+}
+
+// mayDie reports whether a server of the node may die now, of those deaths that
+// Once limits. A file that is made only once is the count.
+func (f Faults) mayDie(nodeDir string) bool {
+	if !f.Once {
+		return true
 	}
-	return f.Client
+	mark, err := os.OpenFile(filepath.Join(nodeDir, "died.once"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	return mark.Close() == nil
 }

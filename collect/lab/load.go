@@ -24,6 +24,7 @@ type workload struct {
 	rate        float64 // requests per second, +Inf for all at once
 	burstiness  float64
 	requests    []request
+	lag         time.Duration // before each look at an answer
 }
 
 // A request is one prompt with its lengths in tokens.
@@ -199,7 +200,11 @@ func (w *workload) send(ctx context.Context, client *http.Client, r request) (m 
 		m.errText = http.StatusText(resp.StatusCode)
 		return m
 	}
-	if err := m.read(resp.Body); err != nil {
+	var in io.Reader = resp.Body
+	if w.lag > 0 {
+		in = lateReader{ctx, in, w.lag}
+	}
+	if err := m.read(in); err != nil {
 		m.errText = "Traceback (most recent call last):\naiohttp.client_exceptions.ClientPayloadError: " + err.Error()
 	}
 	return m

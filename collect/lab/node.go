@@ -60,6 +60,7 @@ type node struct {
 
 	mu     sync.Mutex
 	frozen chan struct{} // non-nil while nothing passes; closed to thaw
+	away   bool          // nobody gets through to it
 	conns  map[*nodeConn]struct{}
 	closed bool
 	wg     sync.WaitGroup
@@ -157,6 +158,16 @@ func (n *node) dropConnections() {
 	defer n.mu.Unlock()
 	for c := range n.conns {
 		c.Close()
+	}
+}
+
+// unplug cuts every connection and lets no new one through until it is undone.
+func (n *node) unplug(on bool) {
+	n.mu.Lock()
+	n.away = on
+	n.mu.Unlock()
+	if on {
+		n.dropConnections()
 	}
 }
 

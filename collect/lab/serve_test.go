@@ -355,7 +355,8 @@ func TestClientFaults(t *testing.T) {
 		ends     bool
 		code     int
 		artefact string // whole, half, none
-	}{{ClientFails, true, 1, "none"}, {ClientHalf, true, 0, "half"}, {ClientHangs, false, 0, "none"}, {ClientNeverExits, false, 0, "whole"}} {
+	}{{ClientFails, true, 1, "none"}, {ClientHalf, true, 0, "half"}, {ClientHangs, false, 0, "none"}, {ClientNeverExits, false, 0, "whole"},
+		{ClientKilled, true, 137, "none"}, {ClientDiskFull, true, 1, "half"}, {ClientSlow, true, 0, "whole"}} {
 		if err := l.SetFaults(0, Faults{Client: tc.fault, ClientConcurrency: 2}); err != nil {
 			t.Fatal(err)
 		}

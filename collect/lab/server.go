@@ -25,6 +25,8 @@ type server struct {
 	served  atomic.Int64 // completions answered
 	drifts  atomic.Uint64
 	onFault func(Faults)
+	mayDie  func(Faults) bool
+	dying   atomic.Bool
 	die     context.CancelCauseFunc
 }
 
@@ -94,13 +96,15 @@ func (s *shim) serve(spec serverSpec) int {
 		s.errorf("ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', %d): address already in use", spec.port)
 		return 1
 	}
-	srv := &server{spec: spec, engine: newEngine(sched), created: time.Now().Unix(), die: die, faults: func() Faults {
+	srv := &server{spec: spec, engine: newEngine(sched), created: time.Now().Unix(), die: die,
+		mayDie: func(f Faults) bool { return f.mayDie(s.dir) }}
+	srv.faults = func() Faults {
 		f, err := readFaults(s.dir)
 		if err != nil {
 			return Faults{}
 		}
 		return f
-	}}
+	}
 	var logged sync.Once
 	srv.onFault = func(f Faults) {
 		if f.ECCError {

@@ -46,10 +46,14 @@ func (n *node) serve() {
 		}
 		c := &nodeConn{Conn: raw, node: n, closed: make(chan struct{})}
 		n.mu.Lock()
-		if n.closed {
+		if n.closed || n.away {
+			closed := n.closed
 			n.mu.Unlock()
 			c.Close()
-			return
+			if closed {
+				return
+			}
+			continue
 		}
 		n.conns[c] = struct{}{}
 		n.wg.Add(1)
