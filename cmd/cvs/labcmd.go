@@ -90,7 +90,7 @@ func runLabUp(ctx context.Context, e *env, o labOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLab(l)) }()
-	config, err := l.DemoConfig(0, false)
+	config, err := l.DemoConfig(lab.Demo{})
 	if err != nil {
 		return badStore(err)
 	}

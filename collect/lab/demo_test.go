@@ -42,11 +42,27 @@ func actual(t *testing.T, v *strictjson.Value, name string) float64 {
 	return number(t, v, name)
 }
 
+// TestDemoRegression foretells the demo: the fault makes one cell slow and no
+// other, by enough to miss a floor that a healthy node holds.
+func TestDemoRegression(t *testing.T) {
+	t.Parallel()
+	l := &Lab{opts: Options{Seed: 1, Speed: 1}}
+	for i, combo := range demoCombos {
+		for j, c := range demoConcurrencies {
+			healthy, slow := l.predictDemo(combo, c, Faults{})["output_throughput"], l.predictDemo(combo, c, DemoRegression)["output_throughput"]
+			ratio := slow / healthy
+			if last := i == len(demoCombos)-1 && j == len(demoConcurrencies)-1; last && !(ratio < 0.65) || !last && ratio != 1 {
+				t.Errorf("%s at %d: %.2f of a healthy node's throughput", combo.Name, c, ratio)
+			}
+		}
+	}
+}
+
 // TestDemoSweep carries the demo's sweep out by hand: all bounds hold but the
 // one that is meant to fail.
 func TestDemoSweep(t *testing.T) { // not parallel: it measures
-	l := startLab(t, Options{})
-	path, err := l.DemoConfig(0, false)
+	l := startLab(t, Options{Faults: DemoRegression})
+	path, err := l.DemoConfig(Demo{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +128,8 @@ func TestDemoSweep(t *testing.T) { // not parallel: it measures
 	if cells != 6 || len(failures) != 1 || !strings.Contains(failures[0], "ISL=1024,OSL=32,TP=8,PP=1,CONC=64 output_throughput") {
 		t.Errorf("%d cells, failures:\n%s", cells, strings.Join(failures, "\n"))
 	}
-	// With allPass the impossible floor is gone and nothing else differs.
-	if path, err = l.DemoConfig(port, true); err != nil {
+	// With AllPass the high floor is gone and nothing else differs.
+	if path, err = l.DemoConfig(Demo{Port: port, AllPass: true}); err != nil {
 		t.Fatal(err)
 	}
 	differ := 0

@@ -50,6 +50,11 @@ type Faults struct {
 	// Acceptance replaces the probability that a draft token is confirmed, for
 	// servers that start from now on; 0 keeps it.
 	Acceptance float64 `json:"acceptance,omitempty"`
+	// SlowTokens and Slowdown: engine steps take Slowdown times as long while
+	// sequences of more than SlowTokens tokens are in the cache, for servers that
+	// start from now on; a Slowdown of 0 is none.
+	SlowTokens int     `json:"slow_tokens,omitempty"`
+	Slowdown   float64 `json:"slowdown,omitempty"`
 	// SMI says how amd-smi misbehaves, or which of its forms it takes.
 	SMI SMIFault `json:"smi,omitempty"`
 	// Throttled: busy GPUs say that they are held back.

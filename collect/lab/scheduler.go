@@ -38,6 +38,8 @@ type scheduler struct {
 	drafts     int // speculative tokens of one step, 0 without MTP
 	accept     float64
 	rng        *rand.Rand
+	slowTokens int     // a fault: with more than this in the cache,
+	slowdown   float64 // steps take so many times as long; 0 is never
 
 	waiting, running []*sequence
 	reserved         int
@@ -87,16 +89,17 @@ func (s *scheduler) step() (float64, []emission) {
 		}
 	}
 	if batch > 0 {
+		t := s.noise(s.hw.step(batch, 0, context, 0))
 		s.retire(out)
-		return s.noise(s.hw.step(batch, 0, context, 0)), out
+		return t, out
 	}
 	for _, q := range s.running {
 		context += q.prompt + q.generated
 		out = append(out, s.emit(q, 1+s.accepted()))
 	}
-	t := s.hw.step(0, len(s.running), context, s.drafts)
+	t := s.noise(s.hw.step(0, len(s.running), context, s.drafts))
 	s.retire(out)
-	return s.noise(t), out
+	return t, out
 }
 
 func (s *scheduler) emit(q *sequence, n int) emission {
@@ -131,6 +134,9 @@ func (s *scheduler) noise(t float64) float64 {
 	f := 1 + s.hw.jitter*s.rng.NormFloat64()
 	if s.rng.Float64() < 0.005 {
 		f += 0.5
+	}
+	if s.slowdown > 0 && s.reserved > s.slowTokens {
+		f *= s.slowdown
 	}
 	return t * math.Max(0.5, f)
 }

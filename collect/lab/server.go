@@ -54,6 +54,7 @@ func (s *shim) serve(spec serverSpec) int {
 	if faults.Acceptance > 0 {
 		sched.accept = faults.Acceptance
 	}
+	sched.slowTokens, sched.slowdown = faults.SlowTokens, faults.Slowdown
 	logf("Loading tokenizer from %s", spec.model)
 	logf("Initializing engine with model %s (tensor_parallel_size=%d, data_parallel_size=%d) on simulated hardware", spec.model, spec.tp, max(1, spec.dp))
 	if !sleep(ctx, s.startDelay(faults)) {
