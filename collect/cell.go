@@ -149,15 +149,7 @@ func (x *run) bench(ctx context.Context, c plan.Cell, rep int, dir *artifact.Cel
 // digest identifies what determines a cell's result: two measurements with equal
 // digests asked for the same thing. The run's own paths are not part of it.
 func (x *run) digest(c plan.Cell) (string, error) {
-	proc, err := x.head().cmds.server(x.head().fabric)
-	if err != nil {
-		return "", err
-	}
-	image := x.head().digest
-	if image == "" {
-		image = x.p.Container.Image
-	}
-	key, err := driver.SessionKey(image, proc)
+	key, err := x.serverDigest()
 	if err != nil {
 		return "", err
 	}
@@ -171,4 +163,17 @@ func (x *run) digest(c plan.Cell) (string, error) {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// serverDigest identifies the server: image, arguments and environment.
+func (x *run) serverDigest() (string, error) {
+	proc, err := x.head().cmds.server(x.head().fabric)
+	if err != nil {
+		return "", err
+	}
+	image := x.head().digest
+	if image == "" {
+		image = x.p.Container.Image
+	}
+	return driver.SessionKey(image, proc)
 }

@@ -40,6 +40,8 @@ type member struct {
 	fabric   driver.Rank
 	mark     check.Mark // where the kernel log stood
 	markErr  error
+	markNote string // what a reader of the scan should know about its window
+	logName  string // of the scan below checks/dmesg, without suffix; "" is the host
 }
 
 func (m *member) host() string { return m.cmds.host }

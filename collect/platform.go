@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -28,6 +29,11 @@ func noDmesg(x *run) string {
 // still measured; the scan then says why it saw nothing.
 func (m *member) markLog(ctx context.Context) error {
 	mark, err := check.MarkLog(ctx, runner{m}, m.cmds.docker.Sudo)
+	if err == nil {
+		if mark, err = m.earlierMark(mark); err != nil {
+			return err
+		}
+	}
 	m.mark, m.markErr = mark, err
 	if err != nil && m.gone() != nil {
 		return err
@@ -36,6 +42,55 @@ func (m *member) markLog(ctx context.Context) error {
 		return m.run.warn(taskDmesg, "the kernel log of %s cannot be marked: %v", m.host(), err)
 	}
 	return ctx.Err()
+}
+
+// lateScan bounds the scan of the kernel logs after an interruption.
+const lateScan = 30 * time.Second
+
+// reached reports whether some node's log has a beginning to scan from.
+func (x *run) reached() bool {
+	for _, m := range x.members {
+		if !m.mark.Clock.Now.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// earlierMark keeps the mark, for an attempt that goes on with this run after it
+// was killed. Where an attempt before this one was, and left no scan, the window
+// begins where that one began.
+func (m *member) earlierMark(mark check.Mark) (check.Mark, error) {
+	e := m.run.earlier
+	for n := 1; n <= e.attempts; n++ {
+		if h, _ := e.evidence("dmesg", attemptName(m.host(), n)+".json"); h.Status == artifact.Done {
+			m.logName = attemptName(m.host(), e.attempts+1) // what was found then stays
+		}
+	}
+	var old check.MarkFile
+	if f := e.checkFile("dmesg", m.markName()); f != nil && json.Unmarshal(f.Data, &old) == nil && old.Check == check.DmesgMark && !old.Scanned {
+		m.markNote = "an attempt before this one left no scan: the window begins with it, and holds the time between"
+		if !old.Mark.SameBoot(mark) {
+			old.Mark.Last = ""
+			m.markNote += "; the host was started again since, and its log of before is gone"
+		}
+		return old.Mark, nil
+	}
+	return mark, m.keepMark(mark, false)
+}
+
+func (m *member) markName() string { return m.host() + ".mark.json" }
+
+func (m *member) keepMark(mark check.Mark, scanned bool) error {
+	return m.run.keepCheck(check.MarkFile{Check: check.DmesgMark, Scanned: scanned, Mark: mark}, "dmesg", m.markName())
+}
+
+// attemptName tells the scans of several attempts apart.
+func attemptName(host string, attempt int) string {
+	if attempt <= 1 {
+		return host
+	}
+	return host + ".attempt" + strconv.Itoa(attempt)
 }
 
 // scanLogs reads the kernel log of every node. What is found fails the stage of
@@ -70,12 +125,22 @@ func (m *member) scanLog(ctx context.Context) error {
 	} else {
 		res, raw = check.ScanLog(ctx, runner{m}, m.host(), m.cmds.docker.Sudo, m.mark, m.run.r.Now)
 	}
+	if m.markNote != "" {
+		res.Note("%s", m.markNote)
+	}
+	name := m.logName
+	if name == "" {
+		name = m.host()
+	}
 	if len(raw) > 0 {
-		if err := m.run.r.Store.WriteCheck([]byte(m.run.hide.text(string(raw))), "dmesg", m.host()+".txt"); err != nil {
+		if err := m.run.r.Store.WriteCheck([]byte(m.run.hide.text(string(raw))), "dmesg", name+".txt"); err != nil {
 			return &storeError{err}
 		}
 	}
-	if err := m.run.keepResult(ctx, &res.Header, &res, "dmesg", m.host()+".json"); err != nil {
+	if err := m.run.keepResult(ctx, &res.Header, &res, "dmesg", name+".json"); err != nil {
+		return err
+	}
+	if err := m.keepMark(m.mark, true); err != nil {
 		return err
 	}
 	if !res.Pass {

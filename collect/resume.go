@@ -16,6 +16,8 @@ type earlier struct {
 	attempts int // how many there were
 	sessions int // server starts, so that numbers stay unique in the run
 	results  []artifact.Result
+	checks   []artifact.Result // evidence below checks/
+	accuracy []artifact.Result // what lm-eval wrote
 }
 
 // earlier reads what is to be continued. A run directory of another plan is
@@ -45,7 +47,7 @@ func (r *Runner) earlier() (earlier, error) {
 				ErrInput, prev.Meta.RunID, strings.Join(was, ", "), strings.Join(is, ", "))
 		}
 	}
-	e.attempts, e.results = 1, prev.Results
+	e.attempts, e.results, e.checks, e.accuracy = 1, prev.Results, prev.Checks, prev.Accuracy
 	for _, s := range prev.Stages {
 		switch s.Stage {
 		case "resume":

@@ -34,7 +34,9 @@ type run struct {
 	tasks  []task // that follow the cells
 	// functionalDone: the functional check was carried out, or begun.
 	functionalDone bool
-	acceptance     check.Acceptance // of drafts, as the first artefact that knows it says
+	// asking is the configuration digest of the check that is being carried out.
+	asking     string
+	acceptance check.Acceptance // of drafts, as the first artefact that knows it says
 
 	sessions  int
 	restarts  int

@@ -22,6 +22,8 @@ type stage struct {
 	names func(*run) []string
 	// always: also after a stage that failed, for what a failed run wants to know.
 	always bool
+	// late is how long it may take after an interruption; 0: it is skipped then.
+	late time.Duration
 
 	// One of these: on every node at once, each with a record of its own; once,
 	// recorded for the head; or once, recording stages of its own.
@@ -43,7 +45,7 @@ var lifecycle = []stage{
 	{name: "model", skip: noModelsDir, each: (*member).model},
 	{name: "sweep", skip: never, own: (*run).sweep},
 	{name: "tasks", skip: noTasks, names: taskNames, own: (*run).afterCells},
-	{name: taskDmesg, skip: noDmesg, always: true, own: (*run).scanLogs},
+	{name: taskDmesg, skip: noDmesg, always: true, late: lateScan, own: (*run).scanLogs},
 }
 
 func noModelsDir(x *run) string {
@@ -88,6 +90,11 @@ func (x *run) stages(ctx context.Context) error {
 	var failed error
 	failedIn := ""
 	for _, s := range lifecycle {
+		ctx, cancel := ctx, context.CancelFunc(func() {})
+		if ctx.Err() != nil && s.late > 0 && x.reached() {
+			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), s.late, errLimit)
+		}
+		defer cancel()
 		reason := s.skip(x)
 		if reason == silently {
 			continue

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -46,6 +48,8 @@ type task struct {
 	kind  string
 	ids   []string // of the plan's tasks that it answers; the first names the stage
 	limit time.Duration
+	file  []string // the evidence below checks/
+	asks  any      // of the plan: what makes two answers comparable
 	// do asks the server and keeps what came. Its error says why the check was not
 	// carried out.
 	do func(*run, context.Context, check.Server) error
@@ -61,24 +65,25 @@ func afterSweep(p *plan.Plan) ([]task, error) {
 	for i, g := range groups {
 		// Beside lm-eval itself there are installing it and fetching what it wrote.
 		limit := time.Duration(g.Task.ExecTimeout)*time.Second + time.Hour
-		out = append(out, task{"accuracy", g.IDs, limit, func(x *run, ctx context.Context, _ check.Server) error {
+		out = append(out, task{"accuracy", g.IDs, limit, []string{"accuracy", g.IDs[0] + ".json"}, g, func(x *run, ctx context.Context, _ check.Server) error {
 			return x.accuracy(ctx, i, g)
 		}})
 	}
 	for _, c := range p.LongContext {
-		out = append(out, task{"long_context_accuracy", []string{c.ID}, niahLimit, func(x *run, ctx context.Context, s check.Server) error {
-			r := check.NIAH(ctx, s, c, check.NIAHOptions{MaxModelLength: p.Params.MaxModelLength})
+		out = append(out, task{"long_context_accuracy", []string{c.ID}, niahLimit, []string{"niah", c.ID + ".json"}, c, func(x *run, ctx context.Context, s check.Server) error {
+			r := check.NIAH(ctx, s, c, check.NIAHOptions{MaxModelLength: p.Params.MaxModelLength,
+				Depth: float64(c.DepthPct) / 100, Concurrency: c.Concurrency})
 			return x.keepAnswers(ctx, &r.Header, &r, "niah", c.ID+".json")
 		}})
 	}
 	if p.MTP.Requested {
-		out = append(out, task{taskMTP, []string{taskMTP}, mtpLimit, func(x *run, ctx context.Context, s check.Server) error {
+		out = append(out, task{taskMTP, []string{taskMTP}, mtpLimit, []string{"mtp.json"}, p.MTP, func(x *run, ctx context.Context, s check.Server) error {
 			r := check.MTP(ctx, s, p.MTP, x.acceptance)
 			return x.keepAnswers(ctx, &r.Header, &r, "mtp.json")
 		}})
 	}
 	if p.Quant.Enabled {
-		out = append(out, task{taskQuant, []string{taskQuant}, quantLimit, func(x *run, ctx context.Context, s check.Server) error {
+		out = append(out, task{taskQuant, []string{taskQuant}, quantLimit, []string{"quant.json"}, p.Quant, func(x *run, ctx context.Context, s check.Server) error {
 			ref := x.r.Options.QuantReference
 			r := check.Quant(ctx, s, p.Quant, ref.Path, ref.Data)
 			return x.keepAnswers(ctx, &r.Header, &r, "quant.json")
@@ -92,6 +97,24 @@ func afterSweep(p *plan.Plan) ([]task, error) {
 type Reference struct {
 	Path string
 	Data []byte
+}
+
+// ReadReference reads a stored checks/quant.json. The error says why it cannot be
+// compared with.
+func ReadReference(file string) (Reference, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return Reference{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, check.MaxQuant+1))
+	if err != nil {
+		return Reference{}, err
+	}
+	if _, err := check.ReadQuant(data); err != nil {
+		return Reference{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return Reference{Path: file, Data: data}, nil
 }
 
 // taskNames are the names of the stages that a skipped "tasks" stage stands for.
@@ -115,6 +138,14 @@ func noTasks(x *run) string {
 
 // afterCells carries out the tasks that follow the cells.
 func (x *run) afterCells(ctx context.Context) error {
+	if len(functionalBlocks(x.p.Functional)) > 0 && !x.functionalDone {
+		// Before a server is started for nothing.
+		done, err := x.functionalBefore()
+		if err != nil {
+			return err
+		}
+		x.functionalDone = done
+	}
 	if blocks := functionalBlocks(x.p.Functional); len(blocks) > 0 && !x.functionalDone {
 		// Nothing became ready on the way, or every cell was measured by an earlier
 		// attempt: a server that starts now is asked at once.
@@ -146,7 +177,19 @@ func (x *run) carryOut(ctx context.Context, t task) error {
 	if why := x.whyNot(ctx, nil); why != "" {
 		return x.skipTasks(t.ids, why)
 	}
-	err := x.serveTasks(ctx)
+	digest, err := x.taskDigest(t.kind, t.asks)
+	if err != nil {
+		return err
+	}
+	if reason := x.earlier.answered(digest, t); reason != "" {
+		for _, id := range t.ids {
+			if err := x.pass(artifact.Stage{Stage: id}, artifact.Done, reason); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = x.serveTasks(ctx)
 	if isStore(err) {
 		return err
 	}
@@ -155,6 +198,8 @@ func (x *run) carryOut(ctx context.Context, t task) error {
 		return x.skipTasks(t.ids, x.whyNot(ctx, err))
 	}
 	began := x.r.Now()
+	x.asking = digest
+	defer func() { x.asking = "" }()
 	err = x.record(ctx, artifact.Stage{Stage: t.ids[0]}, func(ctx context.Context) error {
 		ctx, cancel := x.whileServed(ctx, t.limit)
 		defer cancel()
@@ -252,6 +297,7 @@ func (x *run) keepResult(ctx context.Context, h *check.Header, result any, elem 
 			h.Status, h.Reason = artifact.Failed, cause.Error()
 		}
 	}
+	h.ConfigDigest = x.asking
 	if err := x.keepCheck(result, elem...); err != nil {
 		return err
 	}
@@ -289,78 +335,6 @@ func (x *run) keepCheck(result any, elem ...string) error {
 		return &storeError{err}
 	}
 	return nil
-}
-
-// functionalBlocks are the blocks of the functional check that a plan asks for.
-func functionalBlocks(f plan.Functional) []string {
-	var out []string
-	if f.APISmoke {
-		out = append(out, check.APISmoke)
-	}
-	if f.HealthCheck {
-		out = append(out, check.HealthCheck)
-	}
-	return out
-}
-
-// functional asks the first server that became ready what FUNC-1 and FUNC-2 ask,
-// once a run: later servers only repeat it.
-func (x *run) functional(ctx context.Context) error {
-	if x.functionalDone {
-		return nil
-	}
-	x.functionalDone = true
-	began := x.r.Now()
-	defer func() { x.r.Split.Checks += x.r.Now().Sub(began) }()
-	var all check.FunctionalResult
-	for i, block := range functionalBlocks(x.p.Functional) {
-		err := x.record(ctx, artifact.Stage{Stage: block}, func(ctx context.Context) error {
-			ctx, cancel := x.whileServed(ctx, functionalLimit)
-			defer cancel()
-			r := check.Functional(ctx, x.asServer(), plan.Functional{APISmoke: block == check.APISmoke, HealthCheck: block == check.HealthCheck})
-			if i == 0 {
-				all = r
-			} else {
-				all = joinFunctional(all, r)
-			}
-			if err := x.keepResult(ctx, &all.Header, &all, "functional.json"); err != nil {
-				return err
-			}
-			if !r.Pass {
-				return &finding{functionalFailures(r)}
-			}
-			return nil
-		})
-		if isStore(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// joinFunctional adds the second block's result to the first's: both stand in one
-// file.
-func joinFunctional(a, b check.FunctionalResult) check.FunctionalResult {
-	a.EndedAt, a.Pass, a.Steps = b.EndedAt, a.Pass && b.Pass, append(a.Steps, b.Steps...)
-	if b.HealthCheck != nil {
-		a.HealthCheck = b.HealthCheck
-	}
-	if a.Status == artifact.Done {
-		a.Status, a.Reason = b.Status, b.Reason
-	}
-	a.Notes = append(a.Notes, b.Notes...)
-	return a
-}
-
-// functionalFailures is what did not hold, for the stage's reason.
-func functionalFailures(r check.FunctionalResult) string {
-	var out []string
-	for _, s := range r.Steps {
-		if !s.Pass {
-			out = append(out, s.ID+" ("+s.Request+"): "+strings.Join(s.Failures, ", "))
-		}
-	}
-	return clip(strings.Join(out, "; "), 2000)
 }
 
 func isStore(err error) bool {

@@ -29,6 +29,7 @@ type runOptions struct {
 	col     collect.Options
 
 	resume   string
+	quant    string
 	previous *artifact.Run // what --resume goes on with
 	k        string
 	dryRun   bool
@@ -59,6 +60,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.k, "k", "k", "", "run only cells whose id matches `expression` (words, and, or, not)")
 	f.StringVar(&o.k, "only", "", "the same as -k")
 	f.StringVar(&o.resume, "resume", "", "go on with `run` (a run directory or its id): cells whose configuration is the same and whose result is whole are kept")
+	f.StringVar(&o.quant, "quant-reference", "", "compare the answer of quant_parity with that of `run` (a run directory or its id, or its checks/quant.json)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print every remote command in order, without any connection")
 	f.StringVar(&o.format, "format", "text", "output `format` of --dry-run: text or json")
 	f.StringVar(&o.html, "html", "", "also write the deck to `file`")
@@ -97,6 +99,9 @@ down and keeps what was measured.
 				return err
 			}
 			if err := o.check(cmd, args); err != nil {
+				return err
+			}
+			if err := o.reference(e); err != nil {
 				return err
 			}
 			if o.dryRun {
@@ -176,6 +181,29 @@ func (o *runOptions) resumed(e *env) error {
 	if o.in.profile == "" && r.Meta.Profile != "perf" {
 		o.in.profile = r.Meta.Profile
 	}
+	return nil
+}
+
+// reference reads the stored answer that quant_parity is compared with. What
+// cannot be compared is found before a node is touched.
+func (o *runOptions) reference(e *env) error {
+	if o.quant == "" {
+		return nil
+	}
+	file := o.quant
+	if !artifact.IsRunDir(file) {
+		if dir := filepath.Join(workspace(e, o.store.workspace), "cvs_runs", file); artifact.IsRunDir(dir) {
+			file = dir
+		}
+	}
+	if artifact.IsRunDir(file) {
+		file = filepath.Join(file, "checks", "quant.json")
+	}
+	ref, err := collect.ReadReference(file)
+	if err != nil {
+		return badInput("--quant-reference: %v (want a run whose quant_parity was carried out)", err)
+	}
+	o.col.QuantReference = ref
 	return nil
 }
 

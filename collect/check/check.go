@@ -54,9 +54,15 @@ type Header struct {
 	Reason    string          `json:"reason,omitempty"` // of any other status than done
 	StartedAt time.Time       `json:"started_at"`       // UTC, clock of the launcher
 	EndedAt   time.Time       `json:"ended_at"`         // UTC
+	// ConfigDigest identifies what the check asked and of which server, so that a
+	// resumed run can tell whether the answer still stands; "" if nobody said.
+	ConfigDigest string `json:"config_digest,omitempty"`
 	// Notes are facts a reader should know: what was missing, cut or estimated.
 	Notes []string `json:"notes,omitempty"`
 }
+
+// Note adds a fact to a result.
+func (h *Header) Note(format string, args ...any) { h.note(format, args...) }
 
 func (h *Header) note(format string, args ...any) {
 	h.Notes = append(h.Notes, clip(fmt.Sprintf(format, args...), 500))

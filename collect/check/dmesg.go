@@ -23,6 +23,24 @@ type Mark struct {
 	Last string
 }
 
+// DmesgMark is what a [MarkFile] calls itself.
+const DmesgMark = "dmesg_mark"
+
+// A MarkFile is checks/dmesg/<host>.mark.json: where the log stood, for an
+// attempt that goes on with a run that was killed.
+type MarkFile struct {
+	Check   string `json:"check"`
+	Scanned bool   `json:"scanned"` // the window that begins here was scanned
+	Mark    Mark   `json:"mark"`
+}
+
+// SameBoot reports whether two marks were made while the host was up. The start of
+// a host is computed from two clocks, which drift.
+func (m Mark) SameBoot(other Mark) bool {
+	a, b := m.Clock.Boot, other.Clock.Boot
+	return a.IsZero() || b.IsZero() || a.Sub(b).Abs() < 2*time.Minute
+}
+
 // A DmesgResult is checks/dmesg/<host>.json (INF-6). Pass is Errors == 0 in a log
 // that could be read. The log itself, as it was read, is the .txt beside it.
 type DmesgResult struct {

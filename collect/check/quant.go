@@ -87,11 +87,14 @@ func (r *QuantResult) compare(path string, data []byte) {
 
 var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
+// MaxQuant is the largest file, in bytes, that can be a reference.
+const MaxQuant = 1 << 20
+
 // ReadQuant reads a stored checks/quant.json. The error says why it cannot be a
 // reference.
 func ReadQuant(data []byte) (QuantResult, error) {
 	var r QuantResult
-	if len(data) > 1<<20 {
+	if len(data) > MaxQuant {
 		return r, errors.New("not a stored probe: the file is too large")
 	}
 	if err := json.Unmarshal(data, &r); err != nil {

@@ -205,6 +205,8 @@ func (d *draft) longContextCell() ([]field, func()) {
 		{name: "osl", kind: kInt, to: &c.OSL, def: "32", min: 1, doc: "answer length in tokens"},
 		{name: "num_prompts", kind: kInt, to: &c.NumPrompts, def: "8", min: 1, doc: "prompts"},
 		{name: "seed", kind: kInt, to: &c.Seed, def: "42", doc: "seed of the needles"},
+		{name: "needle_depth_pct", kind: kInt, to: &c.DepthPct, def: "0", max: 100, doc: "where the needle stands: 0 is the start of the prompt, 100 its end"},
+		{name: "concurrency", kind: kInt, to: &c.Concurrency, def: "1", min: 1, max: 1024, doc: "requests in flight"},
 	}, func() { d.LongContext = append(d.LongContext, *c) }
 }
 

@@ -217,6 +217,8 @@ type Platform struct{ DmesgScan, GPUMetricsPoll bool }
 type LongContextCell struct {
 	ID                         string
 	ISL, OSL, NumPrompts, Seed int
+	DepthPct                   int // where the needle stands: 0, the start, to 100, the end
+	Concurrency                int // requests in flight
 }
 
 // MTPQuality is ACC-4/5/13.
