@@ -3,7 +3,7 @@ package render
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/base64"
+	"encoding/ascii85"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,8 +33,14 @@ const static = 64
 //	 "specs":[[name, kind, tolerance, reference]…], "files":[…], "servers":[…],
 //	 "cells":[[key, state, [[host, [value…], {name: [text as written, origin]}]…],
 //	           [[host, [spec…], [wanted…], [state…], [margin…], file, [line step…], {row: [reason, got text, got]}]…],
-//	           [[repeat, host, status, exit status, server, start, warm, client]…]]…],
-//	 "options":{kind: ECharts option}, "shapes":[{"title":…, "figures":[…]}…]}
+//	           [[repeat, host, status, exit status, server, start, warm, client]…],
+//	           null | [anchor, name, gates in a line, headline]]…],
+//	 "options":{kind: ECharts option}, "shapes":[{"title":…, "section":…, "cells":[place in cells…], "figures":[…]}…]}
+//
+// The last of a cell is null where its card is part of the page. In a large deck
+// a point's value is [place in the shape's cells, place of the host], and its gate
+// [place in the shape's cells, place of the host's gates, row]: the numbers stand
+// with their cell.
 type blob struct {
 	b     []byte
 	names []string
@@ -116,7 +122,7 @@ func (d *blob) comma(i int) {
 }
 
 // data packs what the page's script needs: a JSON object, or in a large deck a
-// JSON string that holds it gzipped in base64.
+// JSON string that holds it gzipped in base 85, which is 6 % shorter than base 64.
 func (b *builder) data(sections []*Section) (template.JS, error) {
 	d := &blob{index: map[string]int{}, spec: map[string]int{}, words: map[string]*wordList{}}
 	for _, k := range []string{"file", "server"} {
@@ -136,8 +142,8 @@ func (b *builder) data(sections []*Section) (template.JS, error) {
 	}
 	var packed bytes.Buffer
 	packed.WriteByte('"')
-	enc := base64.NewEncoder(base64.StdEncoding, &packed)
-	z, err := gzip.NewWriterLevel(enc, 6)
+	enc := ascii85.NewEncoder(&packed)
+	z, err := gzip.NewWriterLevel(enc, gzip.DefaultCompression)
 	if err != nil {
 		return "", err
 	}
@@ -147,9 +153,18 @@ func (b *builder) data(sections []*Section) (template.JS, error) {
 	if err := errors.Join(z.Close(), enc.Close()); err != nil {
 		return "", err
 	}
+	for i, c := range packed.Bytes()[1:] {
+		if k := strings.IndexByte(unsafe85, c); k >= 0 {
+			packed.Bytes()[1+i] = instead85[k]
+		}
+	}
 	packed.WriteByte('"')
 	return template.JS(packed.Bytes()), nil
 }
+
+// What base 85 has and a JSON string in a script element should not, and what
+// stands for it there.
+const unsafe85, instead85 = "\"\\<>&", "vwxy{"
 
 func (b *builder) large() bool { return len(b.cells) > static }
 
@@ -226,7 +241,13 @@ func (b *builder) cellData(d *blob) {
 		d.gates(c)
 		d.raw("],[")
 		d.attempts(b.attempts[c.CellKey])
-		d.raw("]]")
+		d.raw("],")
+		if c.attention() {
+			d.raw("null]")
+			continue
+		}
+		d.texts([]string{c.id, c.name, gateSummary(c), headline(c)})
+		d.raw("]")
 	}
 	d.raw(`],"specs":[`)
 	d.raw(strings.Join(d.specs, ","))

@@ -369,9 +369,10 @@ func testLarge(ctx context.Context, t *testing.T, path, page string) {
 	eval[bool](ctx, t, `cvsDeck.ready.then(() => true)`)
 	const id = "cell-w3-conc16"
 	rows := eval[int](ctx, t, `(async () => {
-		const d = document.getElementById("`+id+`"); d.open = true;
-		for (let i = 0; i < 100 && !d.querySelector("table"); i++) await new Promise(requestAnimationFrame);
-		return d.querySelectorAll("tbody tr").length;
+		location.hash = "`+id+`";
+		const d = () => document.querySelector("details#`+id+`[open]");
+		for (let i = 0; i < 300 && !(d() && d().querySelector("table")); i++) await new Promise(requestAnimationFrame);
+		return d() ? d().querySelectorAll("tbody tr").length : 0;
 	})()`)
 	shown := map[string]bool{}
 	for _, m := range d.Metrics {
@@ -383,6 +384,10 @@ func testLarge(ctx context.Context, t *testing.T, path, page string) {
 	want := len(shown)
 	if rows != want {
 		t.Errorf("the opened cell shows %d rows, want %d", rows, want)
+	}
+	if got := eval[string](ctx, t, `[document.querySelectorAll(".cells.lazy > details[id]").length, document.querySelectorAll("#results-table td:first-child a").length,
+		[...document.querySelectorAll("[id]")].length - new Set([...document.querySelectorAll("[id]")].map(n => n.id)).size].join()`); got != "1000,1000,0" {
+		t.Errorf("cards, links from the results and repeated ids: %s", got)
 	}
 	if got := eval[string](ctx, t, `(() => { const r = [...document.querySelectorAll("#results-table tbody tr")].find(r => r.cells[0].textContent === "w3 · conc 16");
 		return cvsDeck.csv(r.closest("table")).split("\r\n").find(l => l.startsWith('"`+d.Cells[28].CellKey+`"')) || "" })()`); !strings.Contains(got, exact(*metricOf(d, d.Cells[28].CellKey, "output_throughput"))) {

@@ -59,6 +59,7 @@ type builder struct {
 	d     *Data
 	gates []*warehouse.GateRow // of cells and of checks
 	cells []*cell              // in run order
+	order []*cell              // the failing ones first
 	by    map[string]*cell
 	ids   map[string]bool
 
@@ -71,6 +72,7 @@ type builder struct {
 type cell struct {
 	warehouse.CellStatusRow
 	id      string // anchor
+	at      int    // place among the cells that are worst first
 	name    string
 	mark    Mark
 	gates   []*warehouse.GateRow
@@ -168,16 +170,17 @@ func newBuilder(d *Data) *builder {
 			c.metrics = append(c.metrics, m)
 		}
 	}
+	b.order = slices.Clone(b.cells)
+	slices.SortStableFunc(b.order, func(x, y *cell) int { return rank(x.State) - rank(y.State) })
+	for i, c := range b.order {
+		c.at = i
+	}
 	return b
 }
 
 // worstFirst are all cells, the failing ones first. A cell is unplanned only
 // where nothing was planned and cells were made from loose results.
-func (b *builder) worstFirst() []*cell {
-	out := slices.Clone(b.cells)
-	slices.SortStableFunc(out, func(x, y *cell) int { return rank(x.State) - rank(y.State) })
-	return out
-}
+func (b *builder) worstFirst() []*cell { return b.order }
 
 // orphans counts the files with results that no planned cell asked for.
 func (b *builder) orphans() int {

@@ -34,11 +34,13 @@ type figureData struct {
 	sign   string // of the gate: ≥ or ≤
 	points []point
 	lo, hi float64 // ends of the axis of concurrency
+	cells  []*cell // whose the points are
 }
 
 // A point is one concurrency of a series. A nil Value is a gap, a nil Gate no
 // bound.
 type point struct {
+	cell    int // place in its figure's cells
 	conc    int
 	value   *float64
 	gate    *float64
@@ -179,10 +181,18 @@ func chartData(d *blob, sections []*Section) error {
 			n++
 			d.raw("\n{\"title\":")
 			d.text(sh.Title)
+			if s.Folded {
+				d.raw(`,"section":"` + s.ID + `","cells":[`)
+				for i, c := range sh.cells {
+					d.comma(i)
+					d.int(c.at)
+				}
+				d.raw("]")
+			}
 			d.raw(`,"figures":[`)
 			for i, f := range sh.Figures {
 				d.comma(i)
-				d.figure(f)
+				d.figure(f, s.Folded)
 			}
 			d.raw("]}")
 		}
@@ -191,7 +201,8 @@ func chartData(d *blob, sections []*Section) error {
 	return nil
 }
 
-func (d *blob) figure(f *Figure) {
+// figure appends a figure; in short form its points refer to the data of cells.
+func (d *blob) figure(f *Figure, short bool) {
 	for i, part := range []struct{ key, value string }{
 		{"id", f.ID}, {"kind", f.data.kind}, {"title", f.Title}, {"label", f.Label}, {"unit", f.Unit}, {"metric", f.data.metric},
 		{"sign", f.data.sign}, {"gate", f.Gate}, {"gaps", f.Gaps}, {"off", f.Off},
@@ -222,15 +233,20 @@ func (d *blob) figure(f *Figure) {
 	for i, p := range f.data.points {
 		d.comma(i)
 		d.raw("[")
-		if f.data.kind == "front" {
-			d.float(p.x)
-		} else {
+		switch {
+		case f.data.kind != "front":
 			d.int(p.conc)
+		case !short || !d.valueAt(f.data.cells[p.cell], p.cell, "mean_tpot_ms"):
+			d.float(p.x)
 		}
 		d.raw(",")
-		d.number(p.value)
+		if !short || p.value == nil || !d.valueAt(f.data.cells[p.cell], p.cell, f.data.metric) {
+			d.number(p.value)
+		}
 		d.raw(",")
-		d.number(p.gate)
+		if !short || p.gate == nil || !d.gateAt(f.data.cells[p.cell], p.cell, f.data.metric) {
+			d.number(p.gate)
+		}
 		switch {
 		case p.failed:
 			d.raw(`,"bad"`)
@@ -275,4 +291,44 @@ func octave(conc int, round func(float64) float64) float64 {
 		r += round(0.5) - 0.5
 	}
 	return math.Pow(2, r)
+}
+
+// valueAt appends where a cell's data holds a metric, and says whether it does.
+func (d *blob) valueAt(c *cell, place int, name string) bool {
+	host := -1
+	for i, m := range c.metrics {
+		if i == 0 || m.Host != c.metrics[i-1].Host {
+			host++
+		}
+		if m.Metric == name {
+			d.place(place, host)
+			return true
+		}
+	}
+	return false
+}
+
+// gateAt appends where a cell's data holds the worst gate on a metric, and says
+// whether it does.
+func (d *blob) gateAt(c *cell, place int, name string) bool {
+	worst, block, row := c.gate(name), -1, 0
+	for i, g := range c.gates {
+		if row++; i == 0 || g.Host != c.gates[i-1].Host || g.File != c.gates[i-1].File {
+			block, row = block+1, 0
+		}
+		if g == worst {
+			d.place(place, block, row)
+			return true
+		}
+	}
+	return false
+}
+
+func (d *blob) place(at ...int) {
+	d.raw("[")
+	for i, n := range at {
+		d.comma(i)
+		d.int(n)
+	}
+	d.raw("]")
 }

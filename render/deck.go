@@ -84,6 +84,7 @@ type Section struct {
 	Problem   string
 	Empty     string
 	Shapes    []Shape
+	Folded    bool // script makes the shapes, closed but for the first
 	Timeline  *Timeline
 	Tables    []*Table
 	Cells     []*CellCard
@@ -102,9 +103,8 @@ type Link struct{ Text, Page string }
 // A Shape groups the charts of one input and output length.
 type Shape struct {
 	Title   string
-	Lazy    bool // drawn from the page's data when opened
-	Open    bool // of a lazy one
 	Figures []*Figure
+	cells   []*cell // in a large deck, whose script makes its shapes from the page's data
 }
 
 // A CellCard is one cell with all its gates and metrics.

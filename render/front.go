@@ -23,14 +23,14 @@ func (b *builder) front() *Section {
 	var figures []*Figure
 	for _, g := range b.shapes() {
 		f := &Figure{ID: anchor("front", fmt.Sprintf("%d-%d", g.isl, g.osl), b.ids), Title: g.title, Label: "Total throughput per GPU", Unit: "tok/s",
-			data: figureData{kind: "front", metric: frontMetric}}
-		for _, c := range g.cells {
+			data: figureData{kind: "front", metric: frontMetric, cells: g.cells}}
+		for i, c := range g.cells {
 			tpot, y := c.metric("mean_tpot_ms").Value, c.metric(frontMetric).Value
 			// A run without a completed request has zeros for both.
 			if c.State == warehouse.Error || tpot == nil || y == nil || !finite(*tpot) || !finite(*y) || *tpot <= 0 || *y <= 0 {
 				continue
 			}
-			f.data.points = append(f.data.points, point{conc: c.Concurrency, x: 1000 / *tpot, value: y, name: c.name, failed: c.State == warehouse.Fail})
+			f.data.points = append(f.data.points, point{cell: i, conc: c.Concurrency, x: 1000 / *tpot, value: y, name: c.name, failed: c.State == warehouse.Fail})
 			f.Bad = f.Bad || c.State == warehouse.Fail
 		}
 		if len(f.data.points) == 0 {
@@ -57,8 +57,9 @@ func (b *builder) front() *Section {
 	s.Count = strconv.Itoa(len(t.Rows))
 	if b.large() {
 		for _, f := range figures {
-			s.Shapes = append(s.Shapes, Shape{Title: f.Title, Lazy: true, Figures: []*Figure{f}})
+			s.Shapes = append(s.Shapes, Shape{Title: f.Title, Figures: []*Figure{f}, cells: f.data.cells})
 		}
+		s.Folded = true
 	} else {
 		s.Shapes = []Shape{{Figures: figures}}
 	}

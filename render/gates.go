@@ -213,12 +213,12 @@ func (b *builder) matrix() *Section {
 			tiers = append(tiers, t)
 		}
 	}
-	t := &Table{ID: "gate-matrix", Caption: "Gate matrix", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "Result"}}}
+	t := &Table{ID: "gate-matrix", Caption: "Gate matrix", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "Result"}, {Text: "Tightest", Title: "the smallest margin of its gates"}}}
 	for _, name := range tiers {
 		t.Head = append(t.Head, Column{Text: tierLabel(name)})
 	}
 	for _, c := range cells {
-		row := Row{Mark: c.mark, Cells: []Cell{b.cellLink(c), b.state(c)}}
+		row := Row{Mark: c.mark, Cells: []Cell{b.cellLink(c), b.state(c), {Text: orDash(tightest(c))}}}
 		if c.State == warehouse.Error {
 			row.Cells[1].Small = text(c.Reason)
 		}
@@ -268,7 +268,7 @@ func (b *builder) cellCards() *Section {
 		"SELECT * FROM gates WHERE run_id = %s", "SELECT * FROM metrics WHERE run_id = %s"),
 		Intro: "Every gate with its margin and the line that set it, then every other number of the result. A positive margin is on the good side of the gate."}
 	if b.large() {
-		s.Intro += " Gates that failed stand here as tables; the rest of a cell is shown from the page's data when it is opened."
+		s.Intro += " Gates that failed stand here as tables; everything else of a cell is shown from the page's data by script, and without script in the tables above."
 	}
 	opened := false
 	for _, c := range b.worstFirst() {
@@ -280,28 +280,27 @@ func (b *builder) cellCards() *Section {
 		if c.Reason != "" {
 			card.Reasons = append(card.Reasons, text(c.Reason))
 		}
-		attention := c.State != warehouse.Pass && c.State != warehouse.Record
-		if !opened && attention {
+		if !opened && c.attention() {
 			card.Open, opened = true, true
 		}
 		switch {
 		case !b.large():
 			card.Tables = []*Table{slim(cellGates(c, false)), slim(cellMetrics(c))}
 			card.Commands = commands(b.attempts[c.CellKey])
-		case attention:
+		case c.attention():
 			card.Lazy = true
 			if t := slim(cellGates(c, true)); t.Rows != nil {
 				card.Tables = []*Table{t}
 			}
 		default:
-			card.Lazy, card.Key = true, ""
+			continue // its card is made by script; the matrix and the results hold its row
 		}
 		s.Cells = append(s.Cells, card)
 	}
-	if s.Cells == nil {
+	if len(b.cells) == 0 {
 		s.Empty = "No cell was planned and no result was found."
 	}
-	s.Count, s.Lazy = strconv.Itoa(len(s.Cells)), b.large()
+	s.Count, s.Lazy = strconv.Itoa(len(b.cells)), b.large()
 	return s
 }
 
@@ -316,14 +315,27 @@ func gateSummary(c *cell) string {
 	case c.WouldFail > 0:
 		out = plural(c.WouldFail, "gate") + " would fail"
 	}
-	if c.WorstMarginPct != nil && finite(*c.WorstMarginPct) && c.WorstMetric != "" {
+	if t := tightest(c); t != "" {
 		word := "tightest"
 		if *c.WorstMarginPct < 0 {
 			word = "worst"
 		}
-		out += fmt.Sprintf(", %s %s %s", word, percent(*c.WorstMarginPct), labelOf(c.WorstMetric))
+		out += ", " + word + " " + t
 	}
 	return strings.TrimPrefix(out, ", ")
+}
+
+// tightest is a cell's smallest margin and whose it is; "" without one.
+func tightest(c *cell) string {
+	if c.WorstMarginPct == nil || !finite(*c.WorstMarginPct) || c.WorstMetric == "" {
+		return ""
+	}
+	return percent(*c.WorstMarginPct) + " " + labelOf(c.WorstMetric)
+}
+
+// attention says whether the card of a cell is worth reading unasked.
+func (c *cell) attention() bool {
+	return c.State != warehouse.Pass && c.State != warehouse.Record
 }
 
 // slim takes off what only sorting, filters and exports need. There are forty

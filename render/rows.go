@@ -3,7 +3,7 @@ package render
 import (
 	"html"
 	"html/template"
-	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,13 +37,7 @@ func (p *printer) card(c *CellCard) {
 		p.raw(" open")
 	}
 	p.raw("><summary>")
-	if c.Lazy && c.Mark.Class == "pass" {
-		p.raw("<b>")
-		p.text(c.Mark.Word)
-		p.raw("</b>")
-	} else {
-		p.mark(&Mark{Class: c.Mark.Class, Word: c.Mark.Word})
-	}
+	p.mark(&Mark{Class: c.Mark.Class, Word: c.Mark.Word})
 	p.raw("<strong>")
 	p.text(c.Name)
 	p.raw("</strong>")
@@ -159,7 +153,6 @@ func (p *printer) table(t *Table) {
 	p.raw("><caption>")
 	p.text(t.Caption)
 	p.raw("</caption><thead><tr>")
-	numbers := numbersFrom(t)
 	for _, h := range t.Head {
 		p.raw("<th scope=col")
 		p.attr("class", h.Class)
@@ -178,66 +171,129 @@ func (p *printer) table(t *Table) {
 		p.raw("</th>")
 	}
 	p.raw("</tr></thead><tbody")
-	if numbers < len(numberClass) {
-		p.attr("class", numberClass[numbers])
-	} else {
-		numbers = len(t.Head)
-	}
+	columns := columnKinds(t)
+	p.attr("class", columnClass(columns))
+	word := commonWord(t)
+	p.attr("data-state", word)
 	p.raw(">\n")
 	for i := range t.Rows {
-		p.row(&t.Rows[i], numbers)
+		p.row(&t.Rows[i], columns, word)
 	}
 	p.raw("</tbody></table></div>\n")
 }
 
-// numberClass are the style sheet's classes of bodies whose columns hold
-// numbers from that one on (counted from 0).
-var numberClass = [...]string{"", "n1", "n2", "n3", "n4"}
+// Kinds of field that most of a column may be of. The body of the table says
+// them once, by column, which is shorter than a class in each field.
+const (
+	numberKind byte = 'n' // right-aligned
+	passedKind byte = 'p' // nothing but the word of a status that went well
+)
 
-// numbersFrom is the first of the columns that hold numbers down to the last
-// column but those of text at the end. Saying it once for the table is
-// shorter than in each field.
-func numbersFrom(t *Table) int {
-	first := slices.IndexFunc(t.Head, func(h Column) bool { return h.Class == "n" })
-	if first < 1 || len(t.Head)-first < 4 {
-		return len(numberClass)
+// mostColumns is the last column whose kind the style sheet has a rule for.
+const mostColumns = 24
+
+// kind is the kind of a field, 0 for any other, and the classes it has besides.
+func (c *Cell) kind() (kind byte, rest string) {
+	if rest, ok := strings.CutPrefix(c.Class, "n"); ok && (rest == "" || rest[0] == ' ') {
+		return numberKind, strings.TrimPrefix(rest, " ")
 	}
-	return first
+	if m := c.Mark; m != nil && m.Class == "pass" && m.Title == "" && c.Class == "" && c.Small == "" && c.Text == "" && c.Bar == nil {
+		return passedKind, ""
+	}
+	return 0, c.Class
 }
 
-func (p *printer) row(r *Row, numbers int) {
+// columnKinds are the kinds of most fields of each column.
+func columnKinds(t *Table) []byte {
+	kinds := make([]byte, min(len(t.Head), mostColumns))
+	for col := range kinds {
+		var numbers, passes int
+		for i := range t.Rows {
+			if col >= len(t.Rows[i].Cells) {
+				continue
+			}
+			switch k, _ := t.Rows[i].Cells[col].kind(); k {
+			case numberKind:
+				numbers++
+			case passedKind:
+				passes++
+			}
+		}
+		switch half := len(t.Rows) / 2; {
+		case numbers > half:
+			kinds[col] = numberKind
+		case passes > half:
+			kinds[col] = passedKind
+		}
+	}
+	return kinds
+}
+
+// columnClass is one class for each column of a kind: n3 for numbers in the
+// third.
+func columnClass(kinds []byte) string {
+	var b []byte
+	for i, k := range kinds {
+		if k == 0 {
+			continue
+		}
+		if b != nil {
+			b = append(b, ' ')
+		}
+		b = strconv.AppendInt(append(b, k), int64(i+1), 10)
+	}
+	return string(b)
+}
+
+// commonWord is the status of the rows that went well, for the filter; "" where
+// they have none or not all the same.
+func commonWord(t *Table) string {
+	word := ""
+	for i := range t.Rows {
+		switch m := &t.Rows[i].Mark; {
+		case m.Class == "" || m.Class == "pass" && (m.Word == "" || word != "" && m.Word != word):
+			return ""
+		case m.Class == "pass":
+			word = m.Word
+		}
+	}
+	return word
+}
+
+// row prints a line; common is the status that the table says for all rows that
+// went well.
+func (p *printer) row(r *Row, columns []byte, common string) {
 	p.raw("<tr")
 	p.attr("id", r.ID)
 	if r.Mark.Class != "pass" {
 		p.attr("class", r.Mark.Class)
 	}
-	// A row that went well says so by its first status; the filter reads it there.
-	if r.Mark.Class != "pass" {
+	if r.Mark.Class != "pass" || r.Mark.Word != common {
 		p.attr("data-state", r.Mark.Word)
 	}
 	p.raw(">")
 	for i := range r.Cells {
-		p.cell(&r.Cells[i], i >= numbers)
+		var k byte
+		if i < len(columns) {
+			k = columns[i]
+		}
+		p.cell(&r.Cells[i], k)
 	}
 	p.raw("\n")
 }
 
-func (p *printer) cell(c *Cell, number bool) {
-	class := c.Class
-	if number {
-		if rest, ok := strings.CutPrefix(class, "n"); ok && (rest == "" || rest[0] == ' ') {
-			class = strings.TrimPrefix(rest, " ")
-		} else if class == "" && c.Mark == nil {
-			class = "t"
-		} else {
+// cell prints a field of a column that is mostly of kind column.
+func (p *printer) cell(c *Cell, column byte) {
+	kind, class := c.kind()
+	if kind != column {
+		if kind != 0 {
+			class = strings.TrimSpace(string(kind) + " " + class)
+		}
+		if column != 0 {
 			class = strings.TrimSpace("t " + class)
 		}
 	}
-	m := c.Mark
-	short := m != nil && m.Class == "pass" && m.Title == "" && class == "" && c.Small == "" && c.Text == "" && c.Bar == nil
-	if short {
-		class = "p"
-	}
+	m, short := c.Mark, kind == passedKind
 	p.raw("<td")
 	p.attr("class", class)
 	p.attr("title", c.Title)

@@ -31,14 +31,15 @@ func (b *builder) charts() *Section {
 	s := &Section{ID: "charts", Title: "Against concurrency", Queries: b.sql(
 		"SELECT cell_key, metric, value FROM metrics WHERE run_id = %s AND metric IN ('" + strings.Join(chartMetrics, "', '") + "')"),
 		Intro: "Values start at zero; concurrency is on a base-2 scale. A point without a value is a gap and is named below its chart."}
-	for i, g := range b.shapes() {
-		sh := Shape{Title: g.title, Lazy: b.large(), Open: i == 0}
+	for _, g := range b.shapes() {
+		sh := Shape{Title: g.title, cells: g.cells}
 		for _, name := range chartMetrics {
 			cv := curve{id: anchor("chart", fmt.Sprintf("%s-%d-%d", name, g.isl, g.osl), b.ids),
 				metric: name, label: labelOf(name), title: labelOf(name), unit: unitOf(name)}
 			seen := false
-			for _, c := range g.cells {
+			for i, c := range g.cells {
 				p, sign := chartPoint(c, name)
+				p.cell = i
 				cv.points = append(cv.points, p)
 				seen = seen || p.value != nil
 				if sign != "" {
@@ -49,6 +50,7 @@ func (b *builder) charts() *Section {
 				continue // nothing to draw, and the headline's gaps say why
 			}
 			f := cv.figure(!b.large())
+			f.data.cells = g.cells
 			f.Alt = g.title + ", " + f.Alt
 			sh.Figures = append(sh.Figures, f)
 		}
@@ -57,6 +59,7 @@ func (b *builder) charts() *Section {
 	if s.Shapes == nil {
 		s.Empty = "No cell was planned and no result was found."
 	} else if b.large() {
+		s.Folded = true
 		s.Intro += " The charts of a shape are drawn when it is opened; without script their numbers are in Results."
 	}
 	return s
@@ -135,7 +138,12 @@ func (b *builder) results() *Section {
 	}
 	for _, c := range cells {
 		row := Row{Mark: c.mark, Cells: make([]Cell, 0, len(t.Head))}
-		row.Cells = append(row.Cells, b.cellLink(c), b.state(c), whole(c.ISL), whole(c.OSL), whole(c.Concurrency))
+		name := b.cellLink(c)
+		if b.large() && !c.attention() {
+			// Its card is made by script and takes the anchor from here.
+			row.ID, name.Href = c.id, ""
+		}
+		row.Cells = append(row.Cells, name, b.state(c), whole(c.ISL), whole(c.OSL), whole(c.Concurrency))
 		for _, name := range cols {
 			m := c.metric(name)
 			v := metricValue(m, false)

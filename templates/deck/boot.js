@@ -17,8 +17,19 @@
   // Strict JSON: an object, or in a large deck a string that holds it packed.
   var data = {}, figures = {};
   function unpack(text) {
-    var raw = atob(text), bytes = new Uint8Array(raw.length);
-    for (var i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+    // Base 85: five characters from ! are four bytes, z is four zeros. Those that
+    // may not stand in a script element are others.
+    var bytes = new Uint8Array(text.length * 4), size = 0, n = 0, k = 0, other = { v: 34, w: 92, x: 60, y: 62, "{": 38 };
+    for (var i = 0; i < text.length; i++) {
+      if (text[i] === "z") { size += 4; continue; }
+      n = n * 85 + (other[text[i]] || text.charCodeAt(i)) - 33;
+      if (++k === 5) { for (; k > 1; k--) bytes[size++] = n >>> 8 * (k - 2); k = n = 0; }
+    }
+    if (k) { // the last bytes, whose missing characters are the highest
+      for (i = k; i < 5; i++) n = n * 85 + 84;
+      for (i = 3; i > 4 - k; i--) bytes[size++] = n >>> 8 * i;
+    }
+    bytes = bytes.subarray(0, size);
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then(JSON.parse);
   }
   function take(d) {
@@ -33,10 +44,8 @@
     } else take(first);
   }
   var trouble = function (e) {
-    all("details.shape, .cells.lazy > details").forEach(function (d) {
-      d.addEventListener("toggle", function () {
-        if (d.open && !d.querySelector(".problem")) d.append(el("p", { className: "problem", textContent: "The page's data could not be read: " + e.message + ". The tables above and the JSON file beside this page hold the numbers." }));
-      });
+    all(".shapes, .cells.lazy").forEach(function (d) {
+      d.append(el("p", { className: "problem", textContent: "The page's data could not be read: " + e.message + ". The tables above and the JSON file beside this page hold the numbers." }));
     });
   };
 
@@ -260,10 +269,22 @@
   }
   all(".chart").forEach(show);
 
+  // The points of a large deck say where their cell holds their numbers.
+  function resolve(shape, f) {
+    var cell = function (r) { return data.cells[shape.cells[r[0]]]; }, m = data.names.indexOf(f.metric);
+    var value = function (r, k) { return r instanceof Array ? cell(r)[2][r[1]][1][k] : r; };
+    f.points.forEach(function (p) {
+      if (p[0] instanceof Array) p[0] = 1000 / value(p[0], data.names.indexOf("mean_tpot_ms"));
+      p[1] = value(p[1], m);
+      if (p[2] instanceof Array) p[2] = cell(p[2])[3][p[2][1]][2][p[2][2]];
+    });
+  }
+
   // build makes the figures of a shape of a large deck.
   function build(box, shape) {
     if (box.childNodes.length) return;
     shape.figures.forEach(function (f) {
+      resolve(shape, f);
       var chart = el("div", { className: "chart", id: f.id }), known = f.digits;
       chart.setAttribute("role", "img");
       chart.setAttribute("aria-label", shape.title + ", " + f.title + ": " + f.points.map(function (p) { return p[1] === null ? "" : rounded(known, p[1]) + (f.kind === "front" ? " at " + number(p[0]) + " tok/s per user" : " at " + p[0]); }).filter(Boolean).join(", "));
@@ -316,14 +337,14 @@
     return v === null || v === undefined ? undefined : String(v);
   }
   function stateOf(r) {
-    if (r.dataset.state) return r.dataset.state;
-    var p = r.querySelector("td.p, .s.pass");
-    return p ? p.textContent : "";
+    return r.dataset.state || (r.className ? "" : r.parentNode.dataset.state || "");
   }
 
   // A number, or the seconds of a duration in words; NaN for anything else.
   function magnitude(t) {
     if (t === "") return NaN;
+    var m = /^([+\u2212]?)([\d,.]+) %( |$)/.exec(t);
+    if (m) return (m[1] === MINUS ? -1 : 1) * m[2].replace(/,/g, "");
     var d = /^(?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) (m?)s)?$/.exec(t);
     return d ? 3600 * (d[1] || 0) + 60 * (d[2] || 0) + (d[3] || 0) / (d[4] ? 1000 : 1) : +t;
   }
@@ -491,21 +512,53 @@
   });
 
   // --- what opens -----------------------------------------------------------
+  function openable(d, make) {
+    d.addEventListener("toggle", function () { if (d.open) make(); });
+    if (d.open) make();
+  }
+  // cards makes the cards of a large deck's cells that are not part of the page,
+  // and leads to them from the results.
+  function cards() {
+    var box = doc.querySelector(".cells.lazy");
+    if (!box || box.dataset.full) return;
+    box.dataset.full = "1";
+    var next = box.firstElementChild;
+    data.cells.forEach(function (c, i) {
+      var x = c[5], card = next;
+      if (x) {
+        var s = mark(c[1]), row = doc.getElementById(x[0]);
+        if (row) {
+          row.removeAttribute("id"); // the card takes it
+          row.cells[0].replaceChildren(el("a", { href: "#" + x[0], textContent: x[1] }));
+        }
+        card = el("details", { id: x[0] }, [el("summary", {}, [el("span", { className: "s " + s[0], textContent: s[1] }), el("strong", { textContent: x[1] }),
+          el("small", { textContent: x[2] }), el("i", { textContent: x[3] })])]);
+        box.insertBefore(card, next);
+      } else next = next && next.nextElementSibling;
+      if (card) openable(card, function () { fill(card, i); });
+    });
+  }
   loaded.then(function () {
-    var n = 0;
-    all("details.shape").forEach(function (d) {
-      var shape = data.shapes[n++], box = d.querySelector(".pair");
-      d.addEventListener("toggle", function () { if (d.open) build(box, shape); });
-      if (d.open) build(box, shape);
+    all(".shapes").forEach(function (box) {
+      var section = box.closest("section").id;
+      data.shapes.filter(function (s) { return s.section === section; }).forEach(function (shape, i) {
+        var pair = el("div", { className: "pair" }), d = el("details", { className: "panel shape", open: !i && section === "charts" }, [el("summary", { textContent: shape.title }), pair]);
+        box.append(d);
+        openable(d, function () { build(pair, shape); });
+      });
     });
-    all(".cells.lazy > details").forEach(function (d, i) {
-      d.addEventListener("toggle", function () { if (d.open) fill(d, i); });
-      if (d.open) fill(d, i);
-    });
+    if (!seen) return cards();
+    var near = new IntersectionObserver(function (entries) {
+      if (entries.some(function (e) { return e.isIntersecting; })) { near.disconnect(); cards(); }
+    }, { rootMargin: "800px" });
+    all("#results, .cells.lazy").forEach(function (n) { near.observe(n); });
   }).catch(trouble);
 
   // --- links into closed cells ----------------------------------------------
   function reveal() {
+    if (doc.querySelector(".cells.lazy") && /^cell-/.test(params().anchor)) loaded.then(cards).catch(function () {}).then(find); else find();
+  }
+  function find() {
     var id = decodeURIComponent(params().anchor), n = id && doc.getElementById(id);
     for (; n; n = n.parentElement) if (n.tagName === "DETAILS") n.open = true;
     n = id && doc.getElementById(id);
