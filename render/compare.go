@@ -312,11 +312,22 @@ func (b *builder) scaling() *Section {
 
 // logs are the ends of the logs of cells that failed to run; nil without any.
 func (b *builder) logs() *Section {
-	if len(b.d.Logs) == 0 && b.d.Problems["logs"] == "" {
-		return nil
-	}
 	s := &Section{ID: "logs", Title: "Logs of failed cells", Count: strconv.Itoa(len(b.d.Logs)),
 		Intro: "The ends of the logs, at most 64 KiB for each cell. The whole files are in the run directory."}
+	if len(b.d.Logs) == 0 {
+		lost := slices.ContainsFunc(b.cells, func(c *cell) bool { return c.State == warehouse.Error })
+		if !lost && b.d.Problems["logs"] == "" {
+			return nil
+		}
+		s.Count, s.Intro = "", ""
+		if lost {
+			s.Empty = "No log was at hand when this page was made."
+			if dir := text(b.d.Run.Dir); dir != "" {
+				s.Empty += " The run's own folder was " + dir + "."
+			}
+		}
+		return s
+	}
 	used := map[string]int{}
 	for _, l := range b.d.Logs {
 		tail := l.Text
@@ -325,6 +336,11 @@ func (b *builder) logs() *Section {
 			l.Cut = true
 		}
 		used[l.CellKey] += len(tail)
+		if _, rest, whole := strings.Cut(tail, "\n"); l.Cut && whole && rest != "" {
+			tail = rest // the first line is cut off
+		}
+		// A progress bar writes over its line; on paper each state is a line.
+		tail = strings.ReplaceAll(strings.ReplaceAll(tail, "\r\n", "\n"), "\r", "\n")
 		name := b.cellName(l.CellKey) + " · " + text(l.Name)
 		if l.Cut {
 			name += " (end)"

@@ -19,8 +19,8 @@ const maxBaselineFile = 256 << 20
 // the output file as <stem>_prev.json, over a warehouse (decision 34). One that
 // is named but cannot be used is said on stderr and in the answers; it never
 // changes the exit status.
-func comparedWith(e *env, db *warehouse.DB, out string) *warehouse.Compared {
-	c := &warehouse.Compared{DB: db}
+func comparedWith(e *env, db *warehouse.DB, out string) *deckSource {
+	c := &deckSource{&warehouse.Compared{DB: db}}
 	if path := strings.TrimSpace(e.getenv("CVS_INFERENCE_PREV_REPORT_JSON")); path != "" {
 		c.Prev, c.PrevErr = baselineFile(e, "CVS_INFERENCE_PREV_REPORT_JSON", path)
 	} else if out != "" {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"cvs/collect/metric"
-	"cvs/warehouse"
 )
 
 type compareOptions struct {
@@ -109,7 +108,7 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 }
 
 // compareRun asks the comparison views about one run.
-func compareRun(ctx context.Context, c *warehouse.Compared, runID string) (*comparison, error) {
+func compareRun(ctx context.Context, c *deckSource, runID string) (*comparison, error) {
 	out := &comparison{RunID: runID}
 	rows, err := c.PrevRun(ctx, runID)
 	if err != nil && c.PrevErr == nil {

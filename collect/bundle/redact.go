@@ -98,14 +98,19 @@ var (
 	isWord  = regexp.MustCompile(`[A-Za-z0-9_]`)
 )
 
+// WithoutSecrets takes tokens, passwords and private keys out of a text and
+// leaves everything else: for readers who may see hosts and users.
+func WithoutSecrets(s string) string {
+	return named.ReplaceAllString(secrets.ReplaceAllString(s, "[secret]"), "${1}[secret]")
+}
+
 // Text redacts one piece of text.
 func (r *Redactor) Text(s string) string { return r.text(s, true) }
 
 // text leaves user names alone where they could be anything, such as the keys of
 // an object.
 func (r *Redactor) text(s string, users bool) string {
-	s = secrets.ReplaceAllString(s, "[secret]")
-	s = named.ReplaceAllString(s, "${1}[secret]")
+	s = WithoutSecrets(s)
 	s = keyPath.ReplaceAllStringFunc(s, func(m string) string { return "/" + r.pseudonym("key-path", m) })
 	s = email.ReplaceAllStringFunc(s, func(m string) string { return r.pseudonym("mail", m) })
 	s = mac.ReplaceAllStringFunc(s, func(m string) string { return r.pseudonym("mac", strings.ToLower(m)) })
