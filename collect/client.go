@@ -60,6 +60,10 @@ func (x *run) client(ctx context.Context, s *server, c plan.Cell, rep int) (exit
 		if lost := s.lost(); lost != nil {
 			return end, lost
 		}
+		if late := x.through(ctx, m, job); late.Code != nil && *late.Code == 0 {
+			x.clientJob = ""
+			return late, nil
+		}
 		err = fmt.Errorf("%w: it ended while the client ran: %s%s", errServer, s.died(), x.serverTails(ctx, s))
 	case errors.Is(cause, errBudget):
 		err = fmt.Errorf("the client did not end within %v (params.client_initial_wait_s + client_poll_count × client_poll_wait_time) and was stopped; its last lines:\n%s", budget, m.logTail(ctx, log))
@@ -77,6 +81,44 @@ func (x *run) client(ctx context.Context, s *server, c plan.Cell, rep int) (exit
 	}
 	x.clientJob = ""
 	return end, err
+}
+
+// lastMoment is how long a client whose server died may take to end by itself.
+const lastMoment = 2 * time.Second
+
+// through is how a client ended by itself although its server is gone: one that
+// had its last answer already has measured everything.
+func (x *run) through(ctx context.Context, m *member, job string) exit {
+	ctx, cancel := context.WithTimeout(ctx, lastMoment)
+	defer cancel()
+	state, err := m.cmds.job(job).Wait(ctx, m.node)
+	if err != nil {
+		return exit{}
+	}
+	return exitOf(state)
+}
+
+// cutShort reports a result that lacks requests because the server died under
+// the client: the client counts them as failed and ends well, and its figures
+// are those of a dying server.
+func (x *run) cutShort(ctx context.Context, completed *float64) error {
+	s := x.server
+	if completed == nil || *completed >= float64(x.p.Params.NumPrompts) || s.died() == "" && x.healthy(ctx, s) == nil {
+		return nil
+	}
+	timer := time.NewTimer(lastMoment)
+	defer timer.Stop()
+	select { // its port is closed a moment before its end is seen
+	case <-s.done:
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	how := s.died()
+	if how == "" {
+		return nil // it lives; what the client measured is for the gates
+	}
+	return fmt.Errorf("%w: it ended while the client ran (%g of %d requests were completed): %s%s",
+		errServer, *completed, x.p.Params.NumPrompts, how, x.serverTails(ctx, s))
 }
 
 // keep fetches what the client left. Only the artefact of a client that ended
@@ -100,8 +142,14 @@ func (x *run) keep(ctx context.Context, dir *artifact.CellDir, folder, name stri
 		errs = append(errs, fmt.Errorf("the client ended well but left no %s", name))
 	case res.ExitCode == 0:
 		if whole {
-			if err := x.understand(data.Bytes(), rec); err != nil {
-				errs = append(errs, fmt.Errorf("%s is not whole: %w", name, err))
+			completed, err := x.understand(data.Bytes(), rec)
+			if err != nil {
+				err = fmt.Errorf("%s is not whole: %w", name, err)
+			} else {
+				err = x.cutShort(ctx, completed)
+			}
+			if err != nil {
+				errs = append(errs, err)
 				whole = false
 			}
 		}

@@ -14,39 +14,41 @@ import (
 const simulatedGPU = "lab-sim"
 
 // understand checks that a result is whole and notes what it says about the
-// workload and the machine. It judges no metric.
-func (x *run) understand(data []byte, rec *artifact.Record) error {
+// workload and the machine, and gives the number of completed requests, nil if
+// it says none. It judges no metric.
+func (x *run) understand(data []byte, rec *artifact.Record) (completed *float64, err error) {
 	doc := bytes.TrimSpace(data)
 	if len(doc) == 0 {
-		return errors.New("the file is empty")
+		return nil, errors.New("the file is empty")
 	}
 	if i := bytes.LastIndexByte(doc, '\n'); i >= 0 && x.drv.Format() == "sglang_bench_serving" {
 		doc = doc[i+1:] // one object a line, appended; the last is this run's
 	}
 	v, _, err := strictjson.Parse(doc, strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: 1000})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if v.Kind != strictjson.Object {
-		return fmt.Errorf("expected a JSON object, found a %v", v.Kind)
+		return nil, fmt.Errorf("expected a JSON object, found a %v", v.Kind)
 	}
 	rec.Workload = workload(v)
+	completed = number(v.Get("completed"))
 	x.learnAcceptance(data)
 	if failed := number(v.Get("failed")); failed != nil && *failed > float64(x.p.Params.MaxFailedRequests) {
 		// The gates on failed and success_rate decide; this only makes it visible.
 		if err := x.warn("cell", "%s: %g requests failed, more than params.bench_max_failed_requests (%d)", rec.CellID, *failed, x.p.Params.MaxFailedRequests); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	gpu := v.Get("gpu_name")
 	if gpu == nil || gpu.Kind != strictjson.String || gpu.Text == "" {
-		return nil
+		return completed, nil
 	}
 	// What the node itself said comes first; see identifyGPU.
 	m := x.r.Store.Meta()
 	simulated := gpu.Text == simulatedGPU
 	if m.Identity.GPUSeen != "" && (m.Simulated || !simulated) {
-		return nil
+		return completed, nil
 	}
 	if err := x.r.Store.UpdateMeta(func(m *artifact.Meta) {
 		if m.Identity.GPUSeen == "" {
@@ -54,9 +56,9 @@ func (x *run) understand(data []byte, rec *artifact.Record) error {
 		}
 		m.Simulated = m.Simulated || simulated
 	}); err != nil {
-		return &storeError{err}
+		return nil, &storeError{err}
 	}
-	return nil
+	return completed, nil
 }
 
 // learnAcceptance notes what an artefact says about drafts, unless one before did.

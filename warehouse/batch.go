@@ -179,12 +179,40 @@ func (b *batch) absent() {
 		if !c.planned || c.files > 0 || c.tried {
 			continue
 		}
+		if reason := b.whyNot(c.ID); !foreign && reason != "" {
+			b.attempt(&artifact.Record{CellKey: c.Key, CellID: c.ID, Repeat: 1, Status: artifact.Skipped, Reason: reason})
+			continue
+		}
 		place := path.Join("cells", artifact.CellFolder(i+1, c.ExpectedCell))
 		if foreign {
 			place = path.Join("results", LayoutFolder(c.ISL, c.OSL, c.Concurrency))
 		}
 		b.problem(dataError, "no_result", where{cell: c.Key}, "no result file was found in %s", place)
 	}
+}
+
+// whyNot says why a cell was never tried, as far as the run's stages and its
+// status tell; "" if nothing does.
+func (b *batch) whyNot(cell string) string {
+	for _, s := range slices.Backward(b.run.Stages) {
+		if s.Stage != "sweep" && (s.Stage != "cell" || s.Cell != cell) {
+			continue
+		}
+		switch {
+		case s.Status == artifact.Skipped && s.Reason != "":
+			return s.Reason
+		case s.Status == artifact.Running:
+			return "the launcher ended while it was measured"
+		}
+		break // what the last word on the cell does not explain, no earlier one does
+	}
+	switch b.meta.Status {
+	case artifact.Running:
+		return "the run did not come to it: it is still running, or its launcher was killed"
+	case artifact.Failed, artifact.Interrupted:
+		return "the run ended before: " + b.meta.Reason
+	}
+	return ""
 }
 
 // str is NULL for "", and storable text otherwise.

@@ -34,6 +34,7 @@ type runCase struct {
 	t       *testing.T
 	lab     *lab.Lab
 	dir     string // of the files as they are used
+	name    string // of the config file
 	config  map[string]any
 	cluster map[string]any
 	known   []string
@@ -83,7 +84,7 @@ func newRunCase(t *testing.T, id string, nodes int, f lab.Faults) *runCase {
 	t.Cleanup(func() { check(t, l.Close()) })
 	port, err := lab.FreePort("127.0.0.1")
 	check(t, err)
-	c := &runCase{t: t, lab: l, dir: t.TempDir(), env: map[string]string{}, port: port, known: []string{l.KnownHosts()}, out: &lockedBuffer{}}
+	c := &runCase{t: t, lab: l, dir: t.TempDir(), name: "mi325x_atom_demo-70b_fp8_single.json", env: map[string]string{}, port: port, known: []string{l.KnownHosts()}, out: &lockedBuffer{}}
 	src, err := filepath.Glob(filepath.Join(casesDir(), id, "*_threshold.json"))
 	check(t, err)
 	configs, err := filepath.Glob(filepath.Join(casesDir(), id, "*_[sd]i[ns][gt]*.json"))
@@ -131,7 +132,7 @@ func (c *runCase) run(extra ...string) int {
 		check(c.t, os.WriteFile(file, b, 0o600))
 		return file
 	}
-	args := []string{"run", "atom", "--cluster_file", write("cluster.json", c.cluster), "--config_file", write("mi325x_atom_demo-70b_fp8_single.json", c.config),
+	args := []string{"run", "atom", "--cluster_file", write("cluster.json", c.cluster), "--config_file", write(c.name, c.config),
 		"--workspace", filepath.Join(c.dir, "work"), "--connect-timeout", "2s", "-v"}
 	for _, k := range c.known {
 		args = append(args, "--known-hosts", k)
