@@ -17,13 +17,14 @@ import (
 // stand in the page's data, so that nothing of them is HTML.
 type Figure struct {
 	ID, Title, Unit string
-	Label           string // of the measured series
-	Gate            string // of the gate series, "" without one
-	Bad             bool   // a point fails its gate
-	Alt             string // text alternative
-	Gaps            string // points that have no value, in words
-	Off             string // gates too far away to draw, in words
-	Table           *Table // nil in a large deck: its script makes it
+	Label           string   // of the measured series
+	Gate            string   // of the gate series, "" without one
+	Also            []string // lines of other runs
+	Bad             bool     // a point fails its gate
+	Alt             string   // text alternative
+	Gaps            string   // points that have no value, in words
+	Off             string   // gates too far away to draw, in words
+	Table           *Table   // nil in a large deck: its script makes it
 	data            figureData
 }
 
@@ -35,6 +36,7 @@ type figureData struct {
 	points []point
 	lo, hi float64 // ends of the axis of concurrency
 	cells  []*cell // whose the points are
+	also   []series
 }
 
 // A point is one concurrency of a series. A nil Value is a gap, a nil Gate no
@@ -58,6 +60,7 @@ type curve struct {
 	id, title, metric, label, unit string
 	sign                           string // of the gate: ≥ or ≤
 	points                         []point
+	also                           []series // other runs
 }
 
 // figure describes a curve: concurrency on a base-2 scale, values from zero, and
@@ -95,6 +98,7 @@ func (c curve) figure(table bool) *Figure {
 	if len(gaps) > 0 {
 		f.Gaps = "No value at concurrency " + strings.Join(gaps, ", ") + "."
 	}
+	f.labels(c.also)
 	if table {
 		f.Table, f.Alt = c.table(), c.alt()
 	}
@@ -105,6 +109,9 @@ func (c curve) figure(table bool) *Figure {
 func (c curve) table() *Table {
 	t := &Table{Caption: "Data of the chart " + c.title, Head: []Column{
 		{Text: "Concurrency", Class: "n"}, {Text: c.label, Unit: c.unit, Class: "n"}, {Text: "Gate", Unit: c.unit, Class: "n"}}}
+	for _, s := range c.also {
+		t.Head = append(t.Head, Column{Text: s.label, Unit: c.unit, Class: "n"})
+	}
 	for _, p := range c.points {
 		row := Row{Cells: []Cell{{Text: grouped(float64(p.conc), 0), Class: "n"}, {Text: "—", Class: "n dim", Title: p.missing}, {Text: "—", Class: "n dim"}}}
 		if p.value != nil {
@@ -115,6 +122,13 @@ func (c curve) table() *Table {
 		}
 		if p.gate != nil {
 			row.Cells[2] = Cell{Text: c.sign + " " + bound(*p.gate), Class: "n", Title: exact(*p.gate)}
+		}
+		for _, s := range c.also {
+			other := Cell{Text: "—", Class: "n dim"}
+			if v := s.at(float64(p.conc)); v != nil {
+				other = Cell{Text: rounded(c.metric, *v), Class: "n", Title: exact(*v)}
+			}
+			row.Cells = append(row.Cells, other)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -264,7 +278,9 @@ func (d *blob) figure(f *Figure, short bool) {
 		}
 		d.raw("]")
 	}
-	d.raw("]}")
+	d.raw("]")
+	d.also(f.data.also)
+	d.raw("}")
 }
 
 // far is the height above which a gate is named instead of drawn: a placeholder

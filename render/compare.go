@@ -99,6 +99,12 @@ func (b *builder) comparisonFact(label, section string, rows []ComparedRow) Fiel
 	case worse > 0:
 		f.Note += fmt.Sprintf("; %d worse by over 5 %%", worse)
 	}
+	// One number for all of it comes first where there is one.
+	if m, ok := b.d.Means[meanKey(section, metric.Headline)]; ok && m.BetterPct != nil {
+		change, how := meanWords(m)
+		f.Note = "output throughput, " + how + "; " + f.Value + "; " + f.Note
+		f.Value = change
+	}
 	return f
 }
 

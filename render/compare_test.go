@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,6 +34,16 @@ func (h historian) Scaling(context.Context, string) ([]warehouse.ScalingRow, err
 func (h historian) Golden(context.Context, string) ([]warehouse.GoldenRow, error) {
 	return answer(h.fake, "golden", []warehouse.GoldenRow(nil))
 }
+func (h historian) MeanChanges(_ context.Context, all []warehouse.Ratios) ([]warehouse.MeanChange, error) {
+	var out []warehouse.MeanChange
+	for _, r := range all {
+		if len(r.Ratios) != 1 || r.Ratios[0] != 0.875 {
+			return nil, fmt.Errorf("ratios of %s: %v", r.Key, r.Ratios)
+		}
+		out = append(out, warehouse.MeanChange{Key: r.Key, Cells: 6, BetterPct: ptr(-12.5), LowPct: ptr(-20.0), HighPct: ptr(1.25)})
+	}
+	return out, nil
+}
 func (h historian) AccuracyPrevRun(context.Context, string) ([]warehouse.AccuracyPrevRow, error) {
 	return nil, nil
 }
@@ -46,6 +57,7 @@ var _ interface {
 	scaler
 	differ
 	accuracyComparer
+	meaner
 } = (*warehouse.DB)(nil)
 
 func history() historian {
@@ -69,7 +81,7 @@ func TestCompared(t *testing.T) {
 	}
 	deck := Build(d, testOptions)
 	fact := deck.Facts[0]
-	if fact.Value != "1 regression beyond noise" || !strings.Contains(fact.Note, "−12.5 % Output throughput") || fact.Href != "previous" {
+	if fact.Value != "−12.5 % [−20.0 %, +1.2 %]" || !strings.Contains(fact.Note, "geometric mean of 6 cells with its 95 % interval; 1 regression beyond noise") || !strings.Contains(fact.Note, "−12.5 % Output throughput") || fact.Href != "previous" {
 		t.Errorf("previous run: %+v", fact)
 	}
 	if deck.Facts[1].Value != "not compared" {
@@ -153,6 +165,42 @@ func TestParetoFront(t *testing.T) {
 	for i := range want {
 		if front[i] != want[i] {
 			t.Fatalf("front %v, want %v", front, want)
+		}
+	}
+}
+
+// A chart shows the other run's line beside its own, and says its values in the
+// table.
+func TestOtherRunInCharts(t *testing.T) {
+	t.Parallel()
+	d := fixture()
+	for i, c := range d.Cells[:4] {
+		add := func(name string, v float64) {
+			d.Prev = append(d.Prev, ComparedRow{CellKey: c.CellKey, Metric: name, State: "compared", Other: ptr(v), BetterPct: ptr(1.0)})
+		}
+		add("output_throughput", float64(1000*(i+1)))
+		add("mean_tpot_ms", 10)
+		add("per_gpu_throughput", float64(100*(i+1)))
+	}
+	deck := Build(d, testOptions)
+	figure := section(t, deck, "charts").Shapes[0].Figures[0]
+	if len(figure.Also) != 1 || figure.Also[0] != "Previous run" {
+		t.Fatalf("lines of other runs: %q", figure.Also)
+	}
+	last := figure.Table.Rows[3].Cells
+	if got := last[len(last)-1]; got.Text != "4,000.0" || got.Title != "4000" {
+		t.Errorf("the table says %+v of the previous run", got)
+	}
+	if !strings.Contains(string(deck.data), `"also":[{"label":"Previous run","points":[[16,1000],[32,2000],[64,3000],[128,4000]]}]`) {
+		t.Error("the page's data lacks the previous run's line")
+	}
+	// At the same interactivity the greatest throughput is the whole front.
+	if !strings.Contains(string(deck.data), `"also":[{"label":"Previous run, front","points":[[100,400]]}]`) {
+		t.Error("the page's data lacks the previous run's front")
+	}
+	for _, f := range section(t, deck, "charts").Shapes[1].Figures {
+		if f.Also != nil {
+			t.Errorf("%s has a line of values that were not compared", f.Title)
 		}
 	}
 }

@@ -58,6 +58,7 @@ type Data struct {
 	Golden    []ComparedRow     // against the pinned run
 	Parity    []ComparedRow     // against another framework
 	Changed   []warehouse.ChangedRow
+	Means     map[string]warehouse.MeanChange // of a comparison, by meanKey
 	Scaling   []warehouse.ScalingRow
 
 	AccuracyPrev []warehouse.AccuracyPrevRow

@@ -48,8 +48,9 @@ type Verdict struct {
 
 // A Reason is one sentence and where its evidence is.
 type Reason struct {
-	Text string
-	Href string // id on this page, or ""
+	Text  string
+	Title string // the same with all its digits, "" if none are missing
+	Href  string // id on this page, or ""
 }
 
 // A Tally is a total and its parts, which add up to it.

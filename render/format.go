@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,6 +106,23 @@ func digitsFor(name string, v float64) int {
 		digits++
 	}
 	return digits
+}
+
+var longNumber = regexp.MustCompile(`\b\d+\.\d{3,}\b`)
+
+// shorter cuts the numbers in a sentence to five significant digits, which is
+// more than a benchmark repeats.
+func shorter(s string) string {
+	return longNumber.ReplaceAllStringFunc(s, func(n string) string {
+		v, err := strconv.ParseFloat(n, 64)
+		if err != nil || len(n) <= 8 {
+			return n
+		}
+		if v >= 99999.5 {
+			return strconv.FormatFloat(v, 'f', 0, 64)
+		}
+		return strconv.FormatFloat(v, 'g', 5, 64)
+	})
 }
 
 // grouped formats v with that many decimals, commas between thousands and a

@@ -6,6 +6,20 @@ import (
 	"time"
 )
 
+func TestShorter(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"output_throughput: 1323.2893870349644 tok/s < 1810 tok/s": "output_throughput: 1323.3 tok/s < 1810 tok/s",
+		"1234567.891234 of 12.5":                                   "1234568 of 12.5",
+		"host 10.0.0.12, rocm7.0.1, 0.98765432109":                 "host 10.0.0.12, rocm7.0.1, 0.98765",
+		"99999.99999999":                                           "100000",
+	} {
+		if got := shorter(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestRounded(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

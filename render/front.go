@@ -21,6 +21,7 @@ func (b *builder) front() *Section {
 	t := &Table{ID: "front-table", Caption: "Pareto front", Tall: true, Tools: true, Head: []Column{{Text: "Shape", Title: "input / output tokens"}, {Text: "Cell"},
 		{Text: "Interactivity", Unit: "tok/s per user", Class: "n"}, {Text: "Throughput per GPU", Unit: "tok/s", Class: "n"}}}
 	var figures []*Figure
+	before := b.earlier()
 	for _, g := range b.shapes() {
 		f := &Figure{ID: anchor("front", fmt.Sprintf("%d-%d", g.isl, g.osl), b.ids), Title: g.title, Label: "Total throughput per GPU", Unit: "tok/s",
 			data: figureData{kind: "front", metric: frontMetric, cells: g.cells}}
@@ -37,6 +38,13 @@ func (b *builder) front() *Section {
 			continue
 		}
 		paretoFront(f.data.points)
+		var fronts []series
+		for _, o := range before {
+			if line := o.front(g.cells); line.points != nil {
+				fronts = append(fronts, line)
+			}
+		}
+		f.labels(fronts)
 		for _, p := range f.data.points {
 			if !p.front {
 				continue

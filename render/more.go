@@ -2,9 +2,11 @@ package render
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 
+	"cvs/collect/metric"
 	"cvs/warehouse"
 )
 
@@ -30,6 +32,9 @@ type (
 	}
 	accuracyComparer interface {
 		AccuracyPrevRun(ctx context.Context, runID string) ([]warehouse.AccuracyPrevRow, error)
+	}
+	meaner interface {
+		MeanChanges(ctx context.Context, all []warehouse.Ratios) ([]warehouse.MeanChange, error)
 	}
 	logKeeper interface {
 		// LogTails is the end of the logs of the cells that failed to run.
@@ -78,7 +83,7 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 			return err
 		}
 		for _, r := range rows {
-			x := ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.GoldenRun, OtherAt: r.PinnedAt, Value: r.Value, Other: r.Golden,
+			x := ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.GoldenRun, OtherAt: r.PinnedAt, Value: r.Value, Other: r.Golden, Ratio: r.Ratio,
 				BetterPct: r.BetterPct, State: "compared", Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.Regression}
 			if r.BetterPct == nil {
 				x.State = "not_comparable"
@@ -98,6 +103,11 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 			}
 			d.Parity = append(d.Parity, ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.ReferenceRun, OtherAt: r.ReferenceAt, Value: r.Value, Other: r.Reference,
 				Ratio: r.Ratio, BetterPct: r.BetterPct, State: r.State, Reason: reason, Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.BetterPct != nil && *r.BetterPct < -5})
+		}
+	}
+	if s, ok := src.(meaner); ok {
+		if err := d.askMeans(ctx, s); may("previous", err) != nil {
+			return err
 		}
 	}
 	var err error
@@ -133,4 +143,56 @@ func mostlyComparedWith(rows []ComparedRow) string {
 		}
 	}
 	return best
+}
+
+// meanMetrics are summed up over all cells of a comparison.
+var meanMetrics = []string{metric.Headline, "mean_ttft_ms", "mean_tpot_ms"}
+
+// askMeans sums each comparison up.
+func (d *Data) askMeans(ctx context.Context, s meaner) error {
+	var all []warehouse.Ratios
+	for _, c := range []struct {
+		section string
+		rows    []ComparedRow
+	}{{"previous", d.Prev}, {"golden", d.Golden}} {
+		all = append(all, ratios(c.section, c.rows)...)
+	}
+	means, err := s.MeanChanges(ctx, all)
+	d.Means = map[string]warehouse.MeanChange{}
+	for _, m := range means {
+		d.Means[m.Key] = m
+	}
+	return err
+}
+
+// ratios are what is to be summed up of a comparison, keyed by [meanKey].
+func ratios(section string, rows []ComparedRow) []warehouse.Ratios {
+	var out []warehouse.Ratios
+	for _, name := range meanMetrics {
+		r := warehouse.Ratios{Key: meanKey(section, name), Metric: name}
+		for _, row := range rows {
+			if row.State == "compared" && row.Metric == name && row.Ratio != nil {
+				r.Ratios = append(r.Ratios, *row.Ratio)
+			}
+		}
+		if r.Ratios != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func meanKey(section, name string) string { return section + " " + name }
+
+// words say a mean change with its interval and the number of cells.
+func meanWords(m warehouse.MeanChange) (change, how string) {
+	if m.BetterPct == nil {
+		return "—", ""
+	}
+	change, how = percent(*m.BetterPct), "of one cell"
+	if m.LowPct != nil && m.HighPct != nil {
+		change += " [" + percent(*m.LowPct) + ", " + percent(*m.HighPct) + "]"
+		how = fmt.Sprintf("geometric mean of %s with its 95 %% interval", plural(m.Cells, "cell"))
+	}
+	return change, how
 }

@@ -31,6 +31,7 @@ func (b *builder) charts() *Section {
 	s := &Section{ID: "charts", Title: "Against concurrency", Queries: b.sql(
 		"SELECT cell_key, metric, value FROM metrics WHERE run_id = %s AND metric IN ('" + strings.Join(chartMetrics, "', '") + "')"),
 		Intro: "Values start at zero; concurrency is on a base-2 scale. A point without a value is a gap and is named below its chart."}
+	before := b.earlier()
 	for _, g := range b.shapes() {
 		sh := Shape{Title: g.title, cells: g.cells}
 		for _, name := range chartMetrics {
@@ -48,6 +49,11 @@ func (b *builder) charts() *Section {
 			}
 			if !seen && name != metric.Headline {
 				continue // nothing to draw, and the headline's gaps say why
+			}
+			for _, o := range before {
+				if line := o.against(g.cells, name); line.points != nil {
+					cv.also = append(cv.also, line)
+				}
 			}
 			f := cv.figure(!b.large())
 			f.data.cells = g.cells

@@ -55,7 +55,10 @@ func (b *builder) reasons() []Reason {
 			out = append(out, Reason{Text: plural(len(lines)-most, "more reason") + " in the sections below.", Href: "gates"})
 			break
 		}
-		r := Reason{Text: text(line)}
+		r := Reason{Text: shorter(text(line))}
+		if r.Text != text(line) {
+			r.Title = text(line)
+		}
 		if name, _, ok := strings.Cut(line, ": "); ok && byID[name] != nil {
 			r.Href = byID[name].id
 		}

@@ -223,6 +223,12 @@
       s.emphasis = { disabled: true };
       return s;
     }).filter(function (s) { return s.name === "value" || s.data.some(function (d) { return d.value[1] !== null; }); });
+    // Other runs, told apart by dashes and marks and not by colour alone.
+    (f.also || []).forEach(function (a, i) {
+      var color = v("also" + i % 2);
+      o.series.push({ type: "line", name: a.label, data: a.points.map(function (p) { return { value: p, name: a.label }; }), step: front ? "end" : false,
+        symbol: i % 2 ? "triangle" : "emptyRect", symbolSize: 6, itemStyle: { color: color }, lineStyle: { color: color, width: 1.5, type: i % 2 ? [2, 3] : [8, 4] }, z: 1, emphasis: { disabled: true } });
+    });
     o.tooltip = Object.assign({}, o.tooltip, {
       // Drawn on the canvas: an HTML tooltip needs style attributes, which the
       // page's policy forbids.
@@ -235,7 +241,7 @@
         var lines = ["Concurrency " + ps[0].value[0]];
         ps.forEach(function (p) {
           if (p.seriesName === "bad") return;
-          lines.push((p.seriesName === "gate" ? "Gate" : f.label) + "  " + number(p.value[1]) + " " + f.unit);
+          lines.push((p.seriesName === "gate" ? "Gate" : p.seriesName === "value" ? f.label : p.seriesName) + "  " + number(p.value[1]) + " " + f.unit);
         });
         return lines.join("\n");
       }
@@ -290,6 +296,7 @@
       chart.setAttribute("aria-label", shape.title + ", " + f.title + ": " + f.points.map(function (p) { return p[1] === null ? "" : rounded(known, p[1]) + (f.kind === "front" ? " at " + number(p[0]) + " tok/s per user" : " at " + p[0]); }).filter(Boolean).join(", "));
       var legend = el("div", { className: "legend" }, [el("span", {}, [el("i"), f.label])]);
       if (f.gate) legend.append(el("span", {}, [el("i", { className: "gate" }), f.gate]));
+      (f.also || []).forEach(function (a, i) { legend.append(el("span", {}, [el("i", { className: "also" + i }), a.label])); });
       if (f.points.some(function (p) { return p[3] === "bad"; })) legend.append(el("span", {}, [el("i", { className: "bad" }), f.kind === "front" ? "A gate of the cell failed" : "Fails its gate"]));
       var fig = el("figure", { className: "panel" }, [el("figcaption", {}, [f.title + " ", el("small", { textContent: f.unit })]), legend, chart]);
       [f.gaps, f.off].forEach(function (w) { if (w) fig.append(el("p", { className: "gap", textContent: w })); });

@@ -15,6 +15,7 @@ WITH pin AS (
 )
 SELECT c.run_id, c.cell_key, c.slot, a.metric, d.unit, d.direction, d.ordinal AS metric_ordinal, c.name, c.golden_run, c.pinned_at,
        a.value, b.value AS golden,
+       CASE WHEN isfinite(a.value) AND isfinite(b.value) AND b.value <> 0 THEN a.value / b.value END AS ratio,
        change_pct(a.value, b.value) AS delta_pct, better_pct(change_pct(a.value, b.value), d.direction) AS better_pct,
        coalesce(better_pct(change_pct(a.value, b.value), d.direction) < -5, false) AS regression
 FROM c
@@ -34,6 +35,7 @@ COMMENT ON COLUMN golden.golden_run IS 'pinned run';
 COMMENT ON COLUMN golden.pinned_at IS 'when it was pinned, UTC';
 COMMENT ON COLUMN golden.value IS 'value in this run';
 COMMENT ON COLUMN golden.golden IS 'value in the pinned run';
+COMMENT ON COLUMN golden.ratio IS 'value / golden';
 COMMENT ON COLUMN golden.delta_pct IS 'change in per cent of the pinned value, signed as measured';
 COMMENT ON COLUMN golden.better_pct IS 'the same with + for better';
 COMMENT ON COLUMN golden.regression IS 'more than 5 % to the worse';
