@@ -20,6 +20,7 @@ type batch struct {
 	run      *artifact.Run
 	meta     artifact.Meta
 	rows     map[string][][]driver.Value
+	shapes   map[string][][]driver.Value // rows of shape_key by shape
 	cells    []*cellRow
 	byKey    map[string]*cellRow
 	tasks    map[string]bool // planned accuracy tasks
@@ -50,7 +51,7 @@ type sampleRow struct {
 }
 
 func build(run *artifact.Run, digest string) *batch {
-	b := &batch{run: run, meta: run.Meta, rows: make(map[string][][]driver.Value), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
+	b := &batch{run: run, meta: run.Meta, rows: make(map[string][][]driver.Value), shapes: make(map[string][][]driver.Value), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
 	for _, c := range run.Expected.Cells {
 		row := &cellRow{ExpectedCell: c, planned: true}
 		b.cells, b.byKey[c.Key] = append(b.cells, row), row

@@ -218,6 +218,15 @@ func parquetValue(kind string, v any) parquet.Value {
 		return parquet.ByteArrayValue([]byte(x))
 	case []byte:
 		return parquet.ByteArrayValue(x)
+	case []any: // as DuckDB writes lists, so that a cast reads it back
+		items := make([]string, len(x))
+		for i, item := range x {
+			items[i] = "NULL"
+			if item != nil {
+				items[i] = fmt.Sprint(item)
+			}
+		}
+		return parquet.ByteArrayValue([]byte("[" + strings.Join(items, ", ") + "]"))
 	case *bignum.Int:
 		return parquet.ByteArrayValue([]byte(x.String()))
 	}

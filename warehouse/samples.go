@@ -332,24 +332,9 @@ func (b *batch) sampleRows() {
 			key = s.cell.Key
 		}
 		id := s.Identity
+		shape, numbers, raws := b.pack(no, s)
 		b.add("sample", b.meta.RunID, no, valid(s.result.Path), int32(s.Line), s.role, string(s.format), str(key), str(s.task), int32(s.repeat), valid(s.result.Host),
-			!s.unusable && !b.badGPU, str(id.Model), str(id.Backend), str(id.GPU), big(id.Concurrency), big(id.ISL), big(id.OSL), big(id.NumPrompts), str(id.Date), num(id.StartUnix), s.Digest)
-		for j, v := range s.Values {
-			var number, higher any
-			if v.Quality == ingest.OK || v.Quality == ingest.NonFinite {
-				number = v.Number
-			}
-			if h, ok := id.HigherIsBetter[v.Metric]; ok && v.Metric != "" {
-				higher = h
-			}
-			var raw, text any
-			if v.SHA256 == "" {
-				raw = v.Raw
-			}
-			if v.Kind == "string" || v.Kind == "number" || v.Kind == "boolean" {
-				text = v.Text
-			}
-			b.add("raw_value", b.meta.RunID, no, int32(j+1), v.Parent, v.Key, v.Pointer, str(v.Metric), number, string(v.Quality), text, v.Kind, raw, int64(v.Bytes), str(v.SHA256), higher)
-		}
+			!s.unusable && !b.badGPU, str(id.Model), str(id.Backend), str(id.GPU), big(id.Concurrency), big(id.ISL), big(id.OSL), big(id.NumPrompts), str(id.Date), num(id.StartUnix), s.Digest,
+			shape, numbers, raws)
 	}
 }

@@ -270,17 +270,18 @@ func attach(ctx context.Context, path string, o Options) (_ *DB, err error) {
 // overlay replaces the empty tables in memory by views of the stored ones, puts
 // in this version's views and computes the measurements they need.
 func (w *DB) overlay(ctx context.Context, tx *sql.Tx) error {
-	stored, err := query(ctx, tx, `SELECT s.table_name, string_agg('"' || s.column_name || '"', ', ' ORDER BY m.column_index)
-		FROM duckdb_columns() s JOIN duckdb_columns() m ON m.database_name = 'memory' AND m.table_name = s.table_name AND m.column_name = s.column_name
-		WHERE s.database_name = 'stored' AND s.table_name NOT IN ('metric_def', 'measurement', 'cell_result', 'change_point', 'warehouse_info')
-		AND s.table_name IN (SELECT table_name FROM duckdb_tables() WHERE database_name = 'stored') GROUP BY s.table_name ORDER BY s.table_name`,
-		func(t *[2]string) []any { return []any{&t[0], &t[1]} })
+	// columns that came after the file are empty, tables have the name they had in it
+	stored, err := query(ctx, tx, `SELECT m.table_name, s.table_name, string_agg(CASE WHEN c.column_name IS NULL THEN 'NULL::' || m.data_type || ' AS ' ELSE '' END || '"' || m.column_name || '"', ', ' ORDER BY m.column_index)
+		FROM duckdb_columns() m JOIN duckdb_tables() s ON s.database_name = 'stored' AND (s.table_name = m.table_name OR s.table_name = 'raw_value' AND m.table_name = 'raw_row')
+		LEFT JOIN duckdb_columns() c ON c.database_name = 'stored' AND c.table_name = s.table_name AND c.column_name = m.column_name
+		WHERE m.database_name = 'memory' AND NOT m.internal AND m.table_name NOT IN ('metric_def', 'measurement', 'cell_result', 'change_point', 'warehouse_info')
+		GROUP BY m.table_name, s.table_name ORDER BY m.table_name`,
+		func(t *[3]string) []any { return []any{&t[0], &t[1], &t[2]} })
 	if err != nil {
 		return err
 	}
 	for _, t := range stored {
-		// by name: a column added since is an error that names it
-		if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DROP TABLE "%s"; CREATE VIEW "%s" AS SELECT %s FROM stored."%s"`, t[0], t[0], t[1], t[0])); err != nil {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DROP TABLE "%s"; CREATE VIEW "%s" AS SELECT %s FROM stored."%s"`, t[0], t[0], t[2], t[1])); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
 -- What every view test starts from: an enforced run r on one node of TP 8 with
 -- one cell c of 1024/1024 at concurrency 128, measured by sample 1. Values and
 -- specs are added with
---     INSERT INTO raw_value BY NAME FROM val('output_throughput', 2048);
+--     INSERT INTO raw_row BY NAME FROM val('output_throughput', 2048);
 --     INSERT INTO threshold BY NAME FROM spec('output_throughput', 'min', 1500);
 INSERT INTO run (run_id, content_sha256, status, enforce, simulated, gpu_confirmed, tp, pp, dp, nnodes, started_at)
 VALUES ('r', '', 'done', true, false, true, 8, 1, 1, 1, '2026-09-01 10:00:00');

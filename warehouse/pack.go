@@ -1,0 +1,107 @@
+package warehouse
+
+import (
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"cvs/warehouse/ingest"
+)
+
+const (
+	// separator stands between the texts of a sample; JSON cannot hold it.
+	separator = "\x1e"
+	// maxPacked is the longest text packed with others, in bytes: reading one
+	// value reads them all.
+	maxPacked = 4096
+)
+
+// pack adds what a sample holds: its shape, and what does not fit as rows of its
+// own. It returns the sample's columns shape, numbers and raws.
+func (b *batch) pack(no int32, s *sampleRow) (id, numbers, raws driver.Value) {
+	var text strings.Builder
+	h := sha256.New()
+	var line []byte
+	var packed []int
+	list := make([]any, 0, len(s.Values))
+	for i := range s.Values {
+		v := &s.Values[i]
+		if !packable(v) {
+			b.add("raw_row", rawRow(b.meta.RunID, no, i, s)...)
+			continue
+		}
+		if len(packed) > 0 {
+			text.WriteString(separator)
+		}
+		packed = append(packed, i)
+		text.WriteString(v.Raw)
+		list = append(list, numberOf(v))
+		line = fmt.Appendf(line[:0], "%d", i)
+		for _, part := range [...]string{v.Parent, v.Key, v.Metric, string(v.Quality), v.Kind} {
+			line = append(append(line, 0), part...)
+		}
+		line = fmt.Appendf(line, "\x00%v\n", higher(v, s))
+		h.Write(line)
+	}
+	if len(packed) == 0 {
+		return nil, nil, nil
+	}
+	var sum [sha256.Size]byte
+	name := hex.EncodeToString(h.Sum(sum[:0])[:16])
+	if b.shapes[name] == nil {
+		b.shapes[name] = shapeRows(name, s, packed)
+	}
+	return name, list, text.String()
+}
+
+// packable says whether view raw_value can restore a value from its text.
+func packable(v *ingest.Value) bool {
+	if v.SHA256 != "" || len(v.Raw) > maxPacked || strings.Contains(v.Raw, separator) {
+		return false
+	}
+	switch v.Kind {
+	case "string":
+		return len(v.Raw) >= 2 && v.Raw[1:len(v.Raw)-1] == v.Text
+	case "number", "boolean":
+		return v.Raw == v.Text
+	}
+	return true
+}
+
+func shapeRows(id string, s *sampleRow, packed []int) [][]driver.Value {
+	rows := make([][]driver.Value, 0, len(packed))
+	for n, i := range packed {
+		v := &s.Values[i]
+		rows = append(rows, []driver.Value{id, int64(n + 1), int32(i + 1), v.Parent, v.Key, v.Pointer, str(v.Metric), string(v.Quality), v.Kind, higher(v, s)})
+	}
+	return rows
+}
+
+func rawRow(runID string, no int32, i int, s *sampleRow) []driver.Value {
+	v := &s.Values[i]
+	var raw, text any
+	if v.SHA256 == "" {
+		raw = v.Raw
+	}
+	if v.Kind == "string" || v.Kind == "number" || v.Kind == "boolean" {
+		text = v.Text
+	}
+	return []driver.Value{runID, no, int32(i + 1), v.Parent, v.Key, v.Pointer, str(v.Metric), numberOf(v), string(v.Quality), text, v.Kind, raw, int64(v.Bytes), str(v.SHA256), higher(v, s)}
+}
+
+func numberOf(v *ingest.Value) any {
+	if v.Quality == ingest.OK || v.Quality == ingest.NonFinite {
+		return v.Number
+	}
+	return nil
+}
+
+// higher says which way is better where the file itself does.
+func higher(v *ingest.Value, s *sampleRow) any {
+	if h, ok := s.Identity.HigherIsBetter[v.Metric]; ok && v.Metric != "" {
+		return h
+	}
+	return nil
+}
