@@ -122,11 +122,17 @@ func sweepCommands(p *plan.Plan, nodes []*commands, ranks []driver.Rank) ([]Step
 					out = append(out, s)
 				}
 			}
+			if p.Platform.GPUMetricsPoll {
+				out = append(out, head.gpuSnapshot())
+			}
 			for j, c := range nodes {
 				out = append(out, c.startServer(procs[j], session, c.dir(cell, 1)))
 			}
 			for _, c := range nodes {
 				out = append(out, c.wait("server_start", c.serverJob(session)))
+			}
+			if p.Platform.GPUMetricsPoll {
+				out = append(out, head.gpuSnapshot())
 			}
 		}
 		dir := head.dir(cell, 1)

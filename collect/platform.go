@@ -211,6 +211,20 @@ func (x *run) pollGPUs(ctx context.Context, c plan.Cell, rep int) func() error {
 	}
 }
 
+// watchLoad looks at the head's GPUs before a server is started, where telemetry
+// is asked for, and returns what keeps how much loading the model took.
+func (x *run) watchLoad(ctx context.Context, session int) func(context.Context) error {
+	if !x.p.Platform.GPUMetricsPoll {
+		return func(context.Context) error { return nil }
+	}
+	m := x.head()
+	w := check.WatchLoad(ctx, runner{m}, m.host(), session, x.r.Now)
+	return func(ctx context.Context) error {
+		r := w.Ready(ctx)
+		return x.keepCheck(&r, "gpu", "model_load-"+strconv.Itoa(session)+".json")
+	}
+}
+
 // endPoll stops the samplers, also after an interruption, and writes samples and
 // summary.
 func (x *run) endPoll(ctx context.Context, c plan.Cell, rep int, samplings []*check.Sampling, errs []error) error {
@@ -252,6 +266,10 @@ func (c *commands) dmesgMark() []Step {
 
 func (c *commands) dmesgScan() []Step {
 	return []Step{c.plain(taskDmesg, check.ClockArgs(), time.Minute), c.plain(taskDmesg, check.DmesgArgs(true), fileTimeout)}
+}
+
+func (c *commands) gpuSnapshot() Step {
+	return c.plain("server_start", check.SnapshotArgs(), time.Minute)
 }
 
 func (c *commands) pollStart(cell plan.Cell) Step {

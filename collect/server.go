@@ -152,6 +152,7 @@ func (x *run) startServer(ctx context.Context, c plan.Cell, repeat int) error {
 		s.ranks = append(s.ranks, p)
 	}
 	x.server = s
+	kept := x.watchLoad(ctx, s.session)
 	for _, p := range s.ranks {
 		if err := p.start(ctx, s, c, repeat); err != nil {
 			return err
@@ -163,7 +164,7 @@ func (x *run) startServer(ctx context.Context, c plan.Cell, repeat int) error {
 		}
 		return err
 	}
-	return nil
+	return kept(ctx)
 }
 
 // prepareServer makes a node ready for its rank.

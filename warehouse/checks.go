@@ -3,7 +3,6 @@ package warehouse
 import (
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,15 +112,18 @@ type checkRow struct {
 // checkResult loads the facts of one file below checks/. A file that is none of
 // ours is kept as an artifact only.
 func (b *batch) checkResult(r artifact.Result) {
-	if path.Ext(r.Path) != ".json" {
+	h, is, err := checkName(r)
+	if !is {
 		return
 	}
-	var h checkHeader
-	if err := json.Unmarshal(r.Data, &h); err != nil {
+	if err != nil {
 		b.problem(warning, "check_unreadable", where{path: r.Path}, "not a result of a check: %v", err)
 		return
 	}
 	rows, err := checkRows(h, r.Data)
+	if err == nil {
+		err = b.quality(h.Check, r)
+	}
 	if err != nil {
 		b.problem(warning, "check_unreadable", where{path: r.Path}, "not a result of the check %s: %v", h.Check, err)
 		return

@@ -56,7 +56,7 @@ func (e *ConflictError) Error() string {
 
 // loaderVersion changes when the loader stores more or other rows of the same
 // files, so that loading again replaces them.
-const loaderVersion = 4
+const loaderVersion = 5
 
 // A transaction of Load holds at most this many runs and bytes of raw files: a
 // commit costs more than a small run, and a crash loses what is not committed.
@@ -319,7 +319,8 @@ func contentDigest(run *artifact.Run) string {
 // runTables are the tables that hold rows of a run, in the order of appending.
 func runTables() []string {
 	return []string{"run", "input_file", "image_digest", "expected_cell", "expected_task", "threshold",
-		"stage", "artifact", "attempt", "sample", "raw_row", "problem", "run_origin", "check_result"}
+		"stage", "artifact", "attempt", "sample", "raw_row", "problem", "run_origin", "check_result",
+		"gpu_stat", "gpu_point", "model_load", "kernel_event", "needle"}
 }
 
 // appendRows writes the rows of all batches within the transaction of conn.

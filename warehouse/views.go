@@ -203,6 +203,18 @@ func measure(ctx context.Context, x execer, runIDs []string) error {
 			FROM measured WHERE run_id IN (`+marks+`) ORDER BY run_id, cell_key, host, metric`, args...); err != nil {
 			return fmt.Errorf("measure: %w", err)
 		}
+		// few runs have telemetry; the others need not pay for the view
+		if sampled, err := query(ctx, x, "SELECT DISTINCT run_id FROM (SELECT run_id FROM gpu_stat UNION ALL SELECT run_id FROM model_load) WHERE run_id IN ("+marks+")",
+			func(id *string) []any { return []any{id} }, args...); err != nil {
+			return fmt.Errorf("measure telemetry: %w", err)
+		} else if len(sampled) > 0 {
+			some, which := placeholders(sampled)
+			if _, err := x.ExecContext(ctx, `INSERT INTO measurement
+				SELECT run_id, cell_key, host, metric, value, 'ok', NULL, note, true, NULL, repeats, low, high
+				FROM telemetry_metrics WHERE value IS NOT NULL AND run_id IN (`+some+`) ORDER BY run_id, cell_key, host, metric`, which...); err != nil {
+				return fmt.Errorf("measure telemetry: %w", err)
+			}
+		}
 		if _, err := x.ExecContext(ctx, `INSERT INTO cell_result
 			SELECT run_id, cell_key, host, hosts, success_rate, failed, mean_input_len, mean_output_len
 			FROM measured_cell WHERE run_id IN (`+marks+`) ORDER BY run_id, cell_key, host`, args...); err != nil {

@@ -34,6 +34,8 @@ type GPUSummary struct {
 	Problems int        `json:"problems"`          // samples without
 	Problem  string     `json:"problem,omitempty"` // the first of them
 	Seconds  float64    `json:"seconds"`           // first to last sample with readings
+	From     *time.Time `json:"from,omitempty"`    // of the first sample with readings, the host's clock, UTC
+	To       *time.Time `json:"to,omitempty"`      // of the last
 	Total    GPUStats   `json:"total"`             // over all GPUs of all hosts
 	GPUs     []GPUStats `json:"gpus"`              // per host and GPU
 }
@@ -48,6 +50,7 @@ type GPUStats struct {
 	MeanPowerW *float64 `json:"mean_power_w,omitempty"` // total: sum over GPUs
 	PeakPowerW *float64 `json:"peak_power_w,omitempty"` // total: sum over GPUs of their peaks
 	PeakTempC  *float64 `json:"peak_hotspot_c,omitempty"`
+	MeanGFXMHz *float64 `json:"mean_gfx_mhz,omitempty"` // compute clock; total: mean over GPUs
 	// EnergyJ is what was used between first and last sample; total: the sum, only
 	// if every GPU has one. EnergyFrom says how: counter, or power (integrated).
 	EnergyJ    *float64 `json:"energy_j,omitempty"`
@@ -221,10 +224,14 @@ func JSONL(samples []GPUSample) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// SnapshotArgs reads the GPUs once.
+func SnapshotArgs() []string {
+	return []string{"sh", "-c", `PATH=$PATH:/opt/rocm/bin; exec ` + smiCommand}
+}
+
 // Snapshot reads the GPUs once, for the memory that loading a model takes.
 func Snapshot(ctx context.Context, r Runner, host string) ([]Reading, error) {
-	const script = `PATH=$PATH:/opt/rocm/bin; exec ` + smiCommand
-	out, err := mustRun(ctx, r, "amd-smi", remote.Command{Args: []string{"sh", "-c", script}, Timeout: time.Minute, Name: "amd-smi"})
+	out, err := mustRun(ctx, r, "amd-smi", remote.Command{Args: SnapshotArgs(), Timeout: time.Minute, Name: "amd-smi"})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", host, err)
 	}
@@ -291,6 +298,12 @@ func Summarise(cell string, samples []GPUSample, err error, now time.Time) GPUSu
 			continue
 		}
 		r.Seconds = max(r.Seconds, list[len(list)-1].Time.Sub(list[0].Time).Seconds())
+		if first := list[0].Time; r.From == nil || first.Before(*r.From) {
+			r.From = &first
+		}
+		if last := list[len(list)-1].Time; r.To == nil || last.After(*r.To) {
+			r.To = &last
+		}
 		var peak *float64
 		for _, s := range list {
 			peak = larger(peak, UsedVRAM(s.GPUs))

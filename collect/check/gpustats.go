@@ -46,7 +46,8 @@ func perGPU(host string, samples []GPUSample, h *Header) []GPUStats {
 			MeanGFXPct: meanOf(series(func(r Reading) *float64 { return r.GFXPct })),
 			MeanUMCPct: meanOf(series(func(r Reading) *float64 { return r.UMCPct })),
 			MeanPowerW: meanOf(power), PeakPowerW: peakOf(power),
-			PeakTempC: peakOf(series(func(r Reading) *float64 { return r.HotspotC })),
+			PeakTempC:  peakOf(series(func(r Reading) *float64 { return r.HotspotC })),
+			MeanGFXMHz: meanOf(series(func(r Reading) *float64 { return r.GFXMHz })),
 		}
 		st.energy(series(func(r Reading) *float64 { return r.EnergyJ }), power, h)
 		st.throttle(samples)
@@ -160,6 +161,7 @@ func total(gpus []GPUStats) GPUStats {
 	t := GPUStats{
 		MeanGFXPct: mean(func(g GPUStats) *float64 { return g.MeanGFXPct }),
 		MeanUMCPct: mean(func(g GPUStats) *float64 { return g.MeanUMCPct }),
+		MeanGFXMHz: mean(func(g GPUStats) *float64 { return g.MeanGFXMHz }),
 		MeanPowerW: sum(gpus, func(g GPUStats) *float64 { return g.MeanPowerW }),
 		PeakPowerW: sum(gpus, func(g GPUStats) *float64 { return g.PeakPowerW }),
 	}

@@ -25,6 +25,7 @@ type Reading struct {
 	EnergyJ     *float64 `json:"energy_j,omitempty"` // counter since the driver was loaded
 	HotspotC    *float64 `json:"hotspot_c,omitempty"`
 	MemC        *float64 `json:"mem_c,omitempty"`
+	GFXMHz      *float64 `json:"gfx_mhz,omitempty"` // compute clock, mean over the GPU's dies
 	// Throttled reports whether any limit is violated now; nil when the tool says
 	// nothing about it. Limits names them.
 	Throttled *bool    `json:"throttled,omitempty"`
@@ -210,7 +211,7 @@ func startsValue(w string) bool {
 // units converts to MB, W, J, °C and percent.
 var units = map[string]float64{
 	"": 1, "%": 1, "MB": 1, "MIB": 1, "GB": 1024, "GIB": 1024, "KB": 1.0 / 1024, "B": 1.0 / (1 << 20),
-	"W": 1, "MW": 1e-3, "KW": 1e3, "J": 1, "KJ": 1e3, "°C": 1, "C": 1,
+	"W": 1, "MW": 1e-3, "KW": 1e3, "J": 1, "KJ": 1e3, "°C": 1, "C": 1, "MHZ": 1, "GHZ": 1e3,
 }
 
 // quantity reads "97 %"; nil for "N/A" and whatever is no number.
@@ -243,6 +244,15 @@ func (f SMIFields) Reading() Reading {
 		HotspotC: get("temperature.hotspot"), MemC: get("temperature.mem"),
 		Uncorrectable: get("ecc.total_uncorrectable_count"),
 	}
+	var clocks []point
+	for path, text := range f.Values {
+		if strings.HasPrefix(path, "clock.gfx_") && strings.HasSuffix(path, ".clk") {
+			if q := quantity(text); q != nil {
+				clocks = append(clocks, point{v: *q})
+			}
+		}
+	}
+	r.GFXMHz = meanOf(clocks)
 	throttled, told := false, false
 	for path, text := range f.Values {
 		limit, ok := strings.CutPrefix(path, "throttle.")

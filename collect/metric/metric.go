@@ -112,8 +112,37 @@ func Table() []Def {
 		Def{Name: "mean_concurrency", Label: "Mean requests in flight", Tier: Record, Keys: []string{"concurrency"}, Digits: 1},
 		Def{Name: "per_gpu_throughput_per_tp", Label: "Total throughput per TP rank", Unit: "tok/s", Direction: Higher, Tier: Record, Derived: "total_token_throughput / TP (what the older suite called per GPU)", Digits: 1},
 	)
+	t = append(t, telemetry()...)
 	return t
 }
+
+// telemetry are the metrics of GPUs that were sampled while the cell ran; power
+// and energy are sums over every GPU of the hosts, idle ones included. Their
+// values come from the poll (spec 03 §3.4), never from the client's result, and
+// without a sample there are none.
+func telemetry() []Def {
+	return []Def{
+		{Name: "gpu.peak_gpu_memory_mb", Label: "Peak GPU memory", Unit: "MB", Direction: Lower, Tier: Record, Derived: "max over samples of the used VRAM of all GPUs"},
+		{Name: "gpu.gpu_compute_util_pct", Label: "GPU compute activity", Unit: "%", Tier: Record, Derived: "mean of gfx_activity", Digits: 1},
+		{Name: "gpu.gpu_bandwidth_util_pct", Label: "GPU memory activity", Unit: "%", Tier: Record, Derived: "mean of umc_activity", Digits: 1},
+		{Name: "gpu.mean_power_w", Label: "GPU power (mean)", Unit: "W", Direction: Lower, Tier: Record, Derived: "sum over GPUs of the mean socket power"},
+		{Name: "gpu.peak_power_w", Label: "GPU power (peak)", Unit: "W", Direction: Lower, Tier: Record, Derived: "sum over GPUs of the peak socket power"},
+		{Name: "gpu.energy_j", Label: "GPU energy", Unit: "J", Direction: Lower, Tier: Record, Derived: "growth of the energy counters, else power integrated over time"},
+		{Name: "gpu.peak_hotspot_c", Label: "Hottest GPU", Unit: "°C", Direction: Lower, Tier: Record, Derived: "max of the hotspot temperature"},
+		{Name: "gpu.mean_gfx_mhz", Label: "GPU clock (mean)", Unit: "MHz", Direction: Higher, Tier: Record, Derived: "mean of the compute clock"},
+		{Name: "gpu.throttled_pct", Label: "Time throttled", Unit: "%", Direction: Lower, Tier: Record, Derived: "share of samples with a violated limit, of the worst GPU", Digits: 1},
+		{Name: "gpu.model_load_s", Label: "Model load", Unit: "s", Direction: Lower, Tier: Record, Derived: "launch of the server to ready, of the cell it was started for", Digits: 1},
+		{Name: "gpu.model_load_memory_mb", Label: "Model load memory", Unit: "MB", Tier: Record, Derived: "used VRAM when ready - before the launch"},
+		{Name: TokensPerJoule, Label: "Output tokens per joule", Unit: "tok/J", Direction: Higher, Tier: Record, Derived: "output_throughput / gpu.mean_power_w", Digits: 3},
+		{Name: TokensPerGPUHour, Label: "Output tokens per GPU-hour", Unit: "tok/h", Direction: Higher, Tier: Record, Derived: "3600 * output_throughput / (TP * PP * DP), where power was sampled"},
+	}
+}
+
+// The metrics of what a token costs.
+const (
+	TokensPerJoule   = "energy.output_tokens_per_joule"
+	TokensPerGPUHour = "energy.output_tokens_per_gpu_hour"
+)
 
 var statLabel = map[string]string{"mean": "Mean", "median": "Median", "p90": "P90", "p95": "P95", "p99": "P99"}
 

@@ -37,7 +37,9 @@ SELECT v.run_id, v.task_id,
        v.model, v.path, v.pointer,
        CASE WHEN v.start_unix BETWEEN 0 AND 1e11 THEN make_timestamp((v.start_unix * 1e6)::BIGINT) END AS measured_at,
        v.files::INTEGER AS files,
-       v.ordinal
+       v.ordinal,
+       CASE WHEN v.quality = 'ok' AND NOT ends_with(v.stat, '_stderr') AND isfinite(v.error) THEN v.number - 1.959964 * v.error END AS ci_low,
+       CASE WHEN v.quality = 'ok' AND NOT ends_with(v.stat, '_stderr') AND isfinite(v.error) THEN v.number + 1.959964 * v.error END AS ci_high
 FROM e AS v;
 COMMENT ON VIEW accuracy IS 'What lm-eval measured; one row per run, accuracy task and metric';
 COMMENT ON COLUMN accuracy.run_id IS 'run';
@@ -57,3 +59,5 @@ COMMENT ON COLUMN accuracy.pointer IS 'JSON pointer in it';
 COMMENT ON COLUMN accuracy.measured_at IS 'date of the file itself, UTC';
 COMMENT ON COLUMN accuracy.files IS 'usable files of this task; the newest is shown';
 COMMENT ON COLUMN accuracy.ordinal IS 'order in the file';
+COMMENT ON COLUMN accuracy.ci_low IS 'value - 1.96 stderr: lower end of the normal interval, 95 per cent; NULL without a standard error';
+COMMENT ON COLUMN accuracy.ci_high IS 'value + 1.96 stderr';
