@@ -66,6 +66,9 @@ func runDoctor(ctx context.Context, e *env, o doctorOptions) error {
 	if o.format != "text" && o.format != "json" {
 		return badInput("--format %s: want text or json", o.format)
 	}
+	if err := o.ssh.check(); err != nil {
+		return err
+	}
 	p, err := o.load(e)
 	if err != nil {
 		return err

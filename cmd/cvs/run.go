@@ -143,9 +143,7 @@ func (o *runOptions) check(cmd *cobra.Command, args []string) error {
 	if _, ok := levels[strings.ToUpper(o.logLevel)]; !ok {
 		errs = append(errs, badInput("--log-level %s: want DEBUG, INFO, WARNING, ERROR or CRITICAL", o.logLevel))
 	}
-	if o.ssh.timeout <= 0 {
-		errs = append(errs, badInput("--connect-timeout %s: want more than 0", o.ssh.timeout))
-	}
+	errs = append(errs, o.ssh.check())
 	if o.col.Repeat < 1 {
 		errs = append(errs, badInput("--repeat %d: want at least 1", o.col.Repeat))
 	}
@@ -418,6 +416,7 @@ func (o *runOptions) commandLine() []string {
 	}
 	add("--config_profile", o.in.profile)
 	add("-k", o.k)
+	line = append(line, o.ssh.args()...)
 	if o.col.Repeat > 1 {
 		line = append(line, "--repeat", fmt.Sprint(o.col.Repeat))
 	}

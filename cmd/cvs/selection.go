@@ -125,6 +125,7 @@ func (s *selection) selectCells(p *plan.Plan) (*plan.Plan, error) {
 	for _, c := range p.Cells {
 		ids = append(ids, c.ID)
 		if s.match(c.ID) {
+			c.Ordinal = len(q.Cells) + 1 // its place in expected.json, which names its folder
 			q.Cells = append(q.Cells, c)
 		}
 	}

@@ -12,17 +12,43 @@ import (
 	"cvs/collect/remote"
 )
 
-// sshOptions say how nodes are reached.
+// sshOptions say how nodes are reached. What the cluster file states (username,
+// priv_key_file, password, the port of a node) wins over --ssh_config, which says
+// the rest: HostName, Port, User, IdentityFile, HostKeyAlias, known_hosts files
+// and ProxyJump. --known-hosts and --jump-host win over both.
 type sshOptions struct {
 	knownHosts []string
 	acceptNew  bool
 	timeout    time.Duration
+	config     string
+	jump       string
 }
 
 func (o *sshOptions) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.knownHosts, "known-hosts", nil, "known_hosts `file` (default: ~/.ssh/known_hosts; may be given several times)")
+	f.StringArrayVar(&o.knownHosts, "known-hosts", nil, "known_hosts `file` (default: those of --ssh_config, else ~/.ssh/known_hosts; may be given several times)")
 	f.BoolVar(&o.acceptNew, "accept-new-host-keys", false, "trust and remember the key of a host that is met for the first time; a changed key is always refused")
-	f.DurationVar(&o.timeout, "connect-timeout", 20*time.Second, "bound for connecting to one node, handshake included")
+	f.DurationVar(&o.timeout, "connect-timeout", 20*time.Second, "bound for connecting to one host, handshake included")
+	f.StringVar(&o.config, "ssh_config", "", "look nodes up in this ssh_config `file` as ssh does (asks ssh -G); what the cluster file states wins over it")
+	f.StringVar(&o.jump, "jump-host", "", "reach every node through `[user@]host[:port]`; several are separated by commas, the first one first (default: ProxyJump of --ssh_config)")
+}
+
+// check finds mistakes before anything is asked of a node.
+func (o *sshOptions) check() error {
+	if o.timeout <= 0 {
+		return badInput("--connect-timeout %s: want more than 0", o.timeout)
+	}
+	return remote.Route{File: o.config, Jump: o.jump}.Check()
+}
+
+// args are the options as they are written into run.json.
+func (o *sshOptions) args() (args []string) {
+	if o.config != "" {
+		args = append(args, "--ssh_config", o.config)
+	}
+	if o.jump != "" {
+		args = append(args, "--jump-host", o.jump)
+	}
+	return args
 }
 
 // passwordEnv may hold the SSH password, so that it need not stand in a file.
@@ -37,7 +63,7 @@ func (o *sshOptions) dialer(e *env, p *plan.Plan) func(context.Context, plan.Nod
 			AgentSocket: e.getenv("SSH_AUTH_SOCK"), KnownHostsFiles: o.knownHosts,
 			AcceptNew: o.acceptNew, Timeout: o.timeout,
 		}
-		if len(c.KnownHostsFiles) == 0 && home != "" {
+		if len(c.KnownHostsFiles) == 0 && home != "" && o.config == "" {
 			c.KnownHostsFiles = []string{filepath.Join(home, ".ssh", "known_hosts")}
 		}
 		if c.Password == "" {
@@ -46,7 +72,11 @@ func (o *sshOptions) dialer(e *env, p *plan.Plan) func(context.Context, plan.Nod
 		if p.Cluster.PrivKeyFile != "" {
 			c.KeyFiles = []string{p.Cluster.PrivKeyFile}
 		}
-		h, err := remote.Dial(ctx, c)
+		c, hops, err := remote.Route{File: o.config, Home: home, Jump: o.jump}.Resolve(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		h, err := remote.DialThrough(ctx, hops, c)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -47,8 +48,20 @@ func (c Config) identities() (ids []identity, notices []string, closeAgent func(
 		}
 	}
 	offered := map[string]bool{}
-	for _, file := range c.KeyFiles {
+	limit := maxKeyOffers
+	if c.Password != "" {
+		limit = maxOffersAndPassword
+	}
+	for i, file := range slices.Concat(c.KeyFiles, c.SpareKeyFiles) {
+		if i >= len(c.KeyFiles) && len(ids) >= limit {
+			notices = append(notices, "not offered, because servers close after six keys: "+file)
+			continue
+		}
 		signer, err := loadKey(file, held)
+		if err != nil && i >= len(c.KeyFiles) {
+			notices = append(notices, fmt.Sprintf("not offered: %v", err))
+			continue
+		}
 		if err != nil {
 			closeAgent()
 			return nil, notices, func() {}, err
@@ -57,10 +70,6 @@ func (c Config) identities() (ids []identity, notices []string, closeAgent func(
 			offered[pub] = true
 			ids = append(ids, identity{signer, "key file " + file})
 		}
-	}
-	limit := maxKeyOffers
-	if c.Password != "" {
-		limit = maxOffersAndPassword
 	}
 	for i, s := range held {
 		if offered[string(s.PublicKey().Marshal())] {

@@ -22,6 +22,7 @@ type Host struct {
 	notices []string
 	http    *http.Transport
 	slots   chan struct{}
+	via     *Host // the jump host that the connection goes through, or nil
 
 	done chan struct{} // closed with the connection
 	wg   sync.WaitGroup
@@ -72,6 +73,9 @@ func (h *Host) Close() error {
 	h.end(errClosed)
 	h.wg.Wait()
 	h.http.CloseIdleConnections()
+	if h.via != nil {
+		return h.via.Close()
+	}
 	return nil
 }
 

@@ -53,7 +53,10 @@ type Config struct {
 	// others can read is refused. One with a passphrase works if the agent
 	// holds its key.
 	KeyFiles []string
-	Password string // also for keyboard-interactive; "" for none
+	// SpareKeyFiles are offered after KeyFiles. One that cannot be used is a
+	// notice, not an error: ssh lists key files that nobody chose.
+	SpareKeyFiles []string
+	Password      string // also for keyboard-interactive; "" for none
 	// AgentSocket is the path of an SSH agent's socket, "" for none. Its keys
 	// come after the files, and only as many as a server tolerates.
 	AgentSocket string

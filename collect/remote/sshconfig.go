@@ -19,12 +19,13 @@ const maxSSHConfig = 1 << 20
 
 // ResolveSSHConfig asks the ssh program what a client configuration file says
 // about one address, because only ssh itself understands all of Match, Include
-// and its tokens. It returns the address, user, key files, known_hosts files and
-// alias to use; User is the local user's name unless the file sets one. Jump is
+// and its tokens. User is who is going to log in, "" for whoever the file says;
+// Match blocks may ask for it. It returns the address, user, key files, known_hosts files and
+// alias to use; without either User is the local user's name. Jump is
 // the ProxyJump entry as written, "" for none: the caller dials it and sets
 // Config.Dialer. A ProxyCommand is refused, since it is a program to run here.
 // Home is what "~" stands for.
-func ResolveSSHConfig(ctx context.Context, file, home, addr string) (c Config, jump string, err error) {
+func ResolveSSHConfig(ctx context.Context, file, home, user, addr string) (c Config, jump string, err error) {
 	host, hostPort, err := splitAddr(addr)
 	if err != nil {
 		return Config{}, "", inputError{err}
@@ -36,6 +37,9 @@ func ResolveSSHConfig(ctx context.Context, file, home, addr string) (c Config, j
 			return Config{}, "", inputError{err}
 		}
 		args = append(args, "-p", port)
+	}
+	if user != "" {
+		args = append(args, "-l", user)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // Match exec runs programs
 	defer cancel()

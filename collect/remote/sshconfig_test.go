@@ -36,22 +36,22 @@ Host node1
 Host bad
   ProxyCommand nc %h %p
 `, "HOME", home)), 0o600))
-	c, jump, err := ResolveSSHConfig(t.Context(), file, home, "node1")
+	c, jump, err := ResolveSSHConfig(t.Context(), file, home, "", "node1")
 	must(t, err)
 	got := []string{c.Addr, c.User, strings.Join(c.KeyFiles, " "), strings.Join(c.KnownHostsFiles, " "), c.HostKeyAlias, jump}
 	want := []string{"192.0.2.11:2222", "amd", home + "/keys/k", home + "/known1 " + home + "/known2", "rack1", "jump.example"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if c, _, err := ResolveSSHConfig(t.Context(), file, home, "node1:99"); err != nil || c.Addr != "192.0.2.11:99" {
+	if c, _, err := ResolveSSHConfig(t.Context(), file, home, "", "node1:99"); err != nil || c.Addr != "192.0.2.11:99" {
 		t.Errorf("a port that is stated: %s, %v", c.Addr, err)
 	}
 	for _, addr := range []string{"bad", "-oProxyCommand=x", "a b"} {
-		if _, _, err := ResolveSSHConfig(t.Context(), file, home, addr); !errors.Is(err, ErrInput) {
+		if _, _, err := ResolveSSHConfig(t.Context(), file, home, "", addr); !errors.Is(err, ErrInput) {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
-	if _, _, err := ResolveSSHConfig(t.Context(), file+"x", home, "node1"); !errors.Is(err, ErrInput) {
+	if _, _, err := ResolveSSHConfig(t.Context(), file+"x", home, "", "node1"); !errors.Is(err, ErrInput) {
 		t.Errorf("no such file: %v", err)
 	}
 }

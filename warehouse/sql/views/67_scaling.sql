@@ -29,6 +29,7 @@ SELECT p.run_id, p.cell_key, e.ordinal AS cell_ordinal, p.slot, p.nnodes, a.valu
        CASE WHEN p.nnodes > 1 THEN p.single_image END AS single_image,
        CASE WHEN a.value IS NULL THEN 'no output throughput'
             WHEN p.nnodes <= 1 THEN 'one node: per cent of the configured baseline'
+            WHEN p.scaling_baseline IS NULL THEN 'no scaling baseline is set: the gate on scaling.efficiency_pct cannot be evaluated'
             WHEN p.single_run IS NULL THEN 'no earlier comparable run on one node'
             WHEN p.single_image IS DISTINCT FROM p.image THEN 'the single-node run used another image' END AS reason
 FROM pair p
