@@ -183,9 +183,10 @@ type BarPart struct {
 // three are the only values that are trusted, because their bytes ship with
 // the program and their hashes are what the policy allows.
 type page struct {
-	Deck         *Deck
-	Policy       string
-	Style        template.CSS
-	Charts, Boot template.JS
-	Data         template.JS // JSON, escaped by its own writer
+	Deck   *Deck
+	Policy string
+	Style  template.CSS
+	Charts template.HTML // a script, of a type that is not run by itself
+	Boot   template.JS
+	Data   template.JS // JSON, escaped by its own writer
 }

@@ -34,7 +34,7 @@ func write(w io.Writer, d *Deck, files fs.FS) error {
 			return fmt.Errorf("reading the deck's assets: %w", err)
 		}
 	}
-	p.Style, p.Charts, p.Boot = template.CSS(css), template.JS(charts), template.JS(boot)
+	p.Style, p.Charts, p.Boot = template.CSS(css), template.HTML(charts), template.JS(boot)
 	p.Policy = policy(css, charts, boot)
 	buf := bufio.NewWriterSize(w, 1<<16)
 	if err := t.ExecuteTemplate(buf, "deck", p); err != nil {

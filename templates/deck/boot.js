@@ -13,6 +13,14 @@
   };
   var dark = window.matchMedia("(prefers-color-scheme: dark)");
 
+  // settled is when the page is up and the browser has nothing better to do.
+  function settled() {
+    return new Promise(function (done) {
+      var idle = function () { window.requestIdleCallback ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 50); };
+      if (doc.readyState === "complete") idle(); else window.addEventListener("load", idle);
+    });
+  }
+
   // --- data -----------------------------------------------------------------
   // Strict JSON: an object, or in a large deck a string that holds it packed.
   var data = {}, figures = {};
@@ -40,7 +48,10 @@
   if (node) {
     var first = JSON.parse(node.textContent);
     if (typeof first === "string") {
-      loaded = ("DecompressionStream" in window ? unpack(first) : Promise.reject(new Error("this browser cannot unpack it"))).then(take);
+      loaded = settled().then(function () {
+        if (!("DecompressionStream" in window)) throw new Error("this browser cannot unpack it");
+        return unpack(first);
+      }).then(take);
     } else take(first);
   }
   var trouble = function (e) {
@@ -249,10 +260,19 @@
     return o;
   }
 
+  // library evaluates the chart library: its text is in the page, and the policy
+  // knows its hash.
+  function library() {
+    var code = doc.getElementById("charts-code");
+    if (window.echarts || !code) return;
+    doc.body.append(el("script", { textContent: code.textContent }));
+    code.remove();
+  }
   function draw(n) {
     if (n.dataset.drawn) return;
     n.dataset.drawn = "1";
     try {
+      library();
       var f = figures[n.id], chart = echarts.init(n, null, { renderer: "canvas" });
       chart.setOption(dress(f));
       drawn.push({ chart: chart, data: f });
@@ -355,7 +375,9 @@
     var d = /^(?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) (m?)s)?$/.exec(t);
     return d ? 3600 * (d[1] || 0) + 60 * (d[2] || 0) + (d[3] || 0) / (d[4] ? 1000 : 1) : +t;
   }
+  function showAll(table) { table.classList.add("all"); }
   function sortBy(table, col, up) {
+    showAll(table);
     var th = table.tHead.rows[0].cells[col], body = table.tBodies[0];
     all("thead th", table).forEach(function (t) { t.removeAttribute("aria-sort"); });
     th.setAttribute("aria-sort", up ? "ascending" : "descending");
@@ -431,6 +453,7 @@
       states.forEach(function (s) { pick.append(el("option", { value: s, textContent: s })); });
       var count = el("output", { textContent: rows.length + " rows" });
       apply = function () {
+        showAll(table);
         var words = text.value.toLowerCase().split(/\s+/).filter(Boolean), n = 0, state = pick.value;
         rows.forEach(function (r) {
           var ok = (!state || stateOf(r) === state) && choices.every(function (c) { return !c[1].value || raw(r.cells[c[0]]) === c[1].value; });
@@ -508,6 +531,13 @@
     };
   }
   all("table[data-tools]").forEach(tools);
+  // The rows that were not laid out at first, one table at a time; all of them
+  // before somebody searches the page.
+  var whole = loaded;
+  if (doc.body.classList.contains("large")) {
+    whole = all("table[data-tools]").reduce(function (before, t) { return before.then(settled).then(function () { showAll(t); }); }, loaded.catch(function () {}));
+    window.addEventListener("keydown", function (e) { if (e.key === "F3" || (e.key === "f" && (e.ctrlKey || e.metaKey))) all("table[data-tools]").forEach(showAll); });
+  }
   function restore() { var p = params().p; for (var id in views) views[id](p); }
 
   // Exact values on hover, where they are in the page's data.
@@ -569,6 +599,7 @@
     var id = decodeURIComponent(params().anchor), n = id && doc.getElementById(id);
     for (; n; n = n.parentElement) if (n.tagName === "DETAILS") n.open = true;
     n = id && doc.getElementById(id);
+    if (n && n.closest("table")) showAll(n.closest("table"));
     if (n) n.scrollIntoView();
   }
   window.addEventListener("hashchange", function () { restore(); reveal(); });
@@ -582,6 +613,6 @@
   });
 
   // For the console and for tests.
-  window.cvsDeck = { csv: csv, field: field, charts: drawn, ready: loaded, data: function () { return data; },
+  window.cvsDeck = { csv: csv, field: field, charts: drawn, ready: loaded, whole: whole, data: function () { return data; },
     rounded: rounded, bound: bound, besides: besides, percent: percent };
 })();
