@@ -45,6 +45,9 @@ type LogTail struct {
 // maxLog bounds what a deck shows of one cell's logs.
 const maxLog = 64 << 10
 
+// maxCompared bounds the rows of a comparison that a page shows in full.
+const maxCompared = 5000
+
 // comparisonFact is the change against other runs as one line.
 func (b *builder) comparisonFact(label, section string, rows []ComparedRow) Field {
 	f := Field{Label: label, Value: "not compared"}
@@ -136,24 +139,28 @@ func (b *builder) changed() *Section {
 	if before == "" && b.d.Problems["changed"] == "" {
 		return nil
 	}
-	s := &Section{ID: "changed", Title: "What changed", Count: strconv.Itoa(len(b.d.Changed)), Queries: b.sql("SELECT * FROM what_changed('" + strings.ReplaceAll(strings.ReplaceAll(text(before), "%", "%%"), "'", "''") + "', %s)"),
+	s := &Section{ID: "changed", Title: "What changed", Count: strconv.Itoa(len(b.d.Changed)), Queries: b.sql("SELECT * FROM what_changed(" + quoted(before) + ", %s)"),
 		Intro: "What differs from run " + text(before) + " besides the results. A change in a number below may come from here."}
 	if len(b.d.Changed) == 0 {
 		s.Empty = "Nothing that is recorded."
 		return s
 	}
-	t := &Table{ID: "changed-table", Caption: "What changed", Tall: true, Tools: true, Head: []Column{{Text: "Field"}, {Text: "Before"}, {Text: "Now"}}}
+	s.Tables = []*Table{changedTable("changed-table", b.d.Changed)}
+	return s
+}
+
+func changedTable(id string, rows []warehouse.ChangedRow) *Table {
+	t := &Table{ID: id, Caption: "What changed", Tall: true, Tools: true, Head: []Column{{Text: "Field"}, {Text: "Before"}, {Text: "Now"}}}
 	side := func(v *string) Cell {
 		if v == nil {
 			return Cell{Text: "not there", Class: "dim"}
 		}
 		return Cell{Text: text(*v), Class: "w"}
 	}
-	for _, r := range b.d.Changed {
+	for _, r := range rows {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(r.Field), Class: "id"}, side(r.Before), side(r.After)}})
 	}
-	s.Tables = []*Table{t}
-	return s
+	return t
 }
 
 func (b *builder) parity() *Section {
@@ -219,7 +226,7 @@ func (b *builder) compared(s *Section, all []ComparedRow, other string) *Section
 	if count["compared"] == 0 {
 		s.Count, s.Mark = "", &Mark{Class: "na", Word: "not compared"}
 	}
-	if b.large() {
+	if b.large() || len(rows) > maxCompared {
 		// Forty thousand unchanged values are not worth a page; nothing that
 		// changed is left out.
 		rows = slices.DeleteFunc(rows, func(r ComparedRow) bool {

@@ -23,6 +23,7 @@ type Deck struct {
 	Families    *Table  // one line per gate family; nil without gates
 	Worst       *Table
 	Card        []Field // who, what, where
+	CardTitle   string  // "" for "Run"
 	Sections    []*Section
 	Footer      []string
 	Large       bool        // far sections are laid out when they come near

@@ -65,8 +65,9 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 			if reason == "" && r.Changed {
 				reason = j.Reason
 			}
-			d.Prev = append(d.Prev, ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.BaseRun, OtherAt: r.BaseAt, Value: r.Value, Other: r.Previous,
-				Ratio: r.Ratio, BetterPct: r.BetterPct, State: r.State, Reason: reason, Changed: r.Changed, Regression: r.Regression, NoisePct: r.NoisePct, NoiseRuns: r.NoiseRuns, Judgement: j.State})
+			x := prevCompared(r)
+			x.Reason, x.Judgement = reason, j.State
+			d.Prev = append(d.Prev, x)
 		}
 	}
 	if s, ok := src.(differ); ok {
@@ -97,12 +98,7 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 			return err
 		}
 		for _, r := range rows {
-			reason := r.Reason
-			if r.ReferenceDriver != "" {
-				reason = strings.TrimSuffix("against "+r.ReferenceDriver+"; "+reason, "; ")
-			}
-			d.Parity = append(d.Parity, ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.ReferenceRun, OtherAt: r.ReferenceAt, Value: r.Value, Other: r.Reference,
-				Ratio: r.Ratio, BetterPct: r.BetterPct, State: r.State, Reason: reason, Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.BetterPct != nil && *r.BetterPct < -5})
+			d.Parity = append(d.Parity, parityCompared(r, r.ReferenceDriver))
 		}
 	}
 	if s, ok := src.(meaner); ok {
@@ -155,7 +151,7 @@ func (d *Data) askMeans(ctx context.Context, s meaner) error {
 		section string
 		rows    []ComparedRow
 	}{{"previous", d.Prev}, {"golden", d.Golden}} {
-		all = append(all, ratios(c.section, c.rows)...)
+		all = append(all, ratios(c.section, c.rows, meanMetrics)...)
 	}
 	means, err := s.MeanChanges(ctx, all)
 	d.Means = map[string]warehouse.MeanChange{}
@@ -166,9 +162,9 @@ func (d *Data) askMeans(ctx context.Context, s meaner) error {
 }
 
 // ratios are what is to be summed up of a comparison, keyed by [meanKey].
-func ratios(section string, rows []ComparedRow) []warehouse.Ratios {
+func ratios(section string, rows []ComparedRow, metrics []string) []warehouse.Ratios {
 	var out []warehouse.Ratios
-	for _, name := range meanMetrics {
+	for _, name := range metrics {
 		r := warehouse.Ratios{Key: meanKey(section, name), Metric: name}
 		for _, row := range rows {
 			if row.State == "compared" && row.Metric == name && row.Ratio != nil {
@@ -195,4 +191,19 @@ func meanWords(m warehouse.MeanChange) (change, how string) {
 		how = fmt.Sprintf("geometric mean of %s with its 95 %% interval", plural(m.Cells, "cell"))
 	}
 	return change, how
+}
+
+func prevCompared(r warehouse.PrevRunRow) ComparedRow {
+	return ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.BaseRun, OtherAt: r.BaseAt, Value: r.Value, Other: r.Previous, Ratio: r.Ratio,
+		BetterPct: r.BetterPct, State: r.State, Reason: r.Reason, Changed: r.Changed, Regression: r.Regression, NoisePct: r.NoisePct, NoiseRuns: r.NoiseRuns}
+}
+
+// parityCompared names the framework compared with where several may be.
+func parityCompared(r warehouse.ParityRow, framework string) ComparedRow {
+	reason := r.Reason
+	if framework != "" {
+		reason = strings.TrimSuffix("against "+framework+"; "+reason, "; ")
+	}
+	return ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.ReferenceRun, OtherAt: r.ReferenceAt, Value: r.Value, Other: r.Reference, Ratio: r.Ratio,
+		BetterPct: r.BetterPct, State: r.State, Reason: reason, Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.BetterPct != nil && *r.BetterPct < -5}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"cvs/collect/metric"
+	"cvs/warehouse"
 )
 
 type compareOptions struct {
@@ -19,6 +20,7 @@ type compareOptions struct {
 	results string
 	format  string
 	fail    bool
+	html    string
 }
 
 func (o *compareOptions) addFlags(f *pflag.FlagSet) {
@@ -26,13 +28,14 @@ func (o *compareOptions) addFlags(f *pflag.FlagSet) {
 	o.store.addFlags(f)
 	f.StringVar(&o.results, "results", "", "compare the results in `folder` (with --config_file); nothing is stored")
 	f.StringVar(&o.format, "format", "table", "output `format`: table, json or markdown")
+	f.StringVar(&o.html, "html", "", "write the comparison as one self-contained page to `file`")
 	f.BoolVar(&o.fail, "fail-on-regression", false, "exit 1 if a gated metric is more than 5 % worse")
 }
 
 func newCompare(e *env) *cobra.Command {
 	var o compareOptions
 	cmd := &cobra.Command{
-		Use:   "compare [flags] [RUN [OTHER]]",
+		Use:   "compare [flags] [RUN [OTHER [THIRD]]]",
 		Short: "Compare a run with the run before it, another run, or a baseline file",
 		Long: `Compares RUN (a run id, "latest", or a run directory) with OTHER (the same, or
 the JSON of an older deck). Without OTHER the baseline is the file that
@@ -40,12 +43,17 @@ CVS_INFERENCE_PREV_REPORT_JSON names, or else the latest earlier comparable run,
 cell by cell. The reference for framework parity is the file that
 CVS_ATOM_PARITY_REF_JSON names, or else the nearest run of another driver.
 
+--html writes a page of RUN beside OTHER, or beside two others such as the same
+cells under ATOM, vLLM-ATOM and SGLang: first whether anything is worse and the
+geometric mean of the changes with its interval, then every value with its state.
+A run of another framework is compared as framework parity does.
+
 Every gated metric is compared in its direction; more than 5 % is marked, with
 the noise of earlier runs beside it. Runs of another model, precision, GPU,
 driver or cell are named and not compared. Comparing changes no verdict: the exit
 status is 0 unless --fail-on-regression.
 ` + exitHelp,
-		Args: atMost(2),
+		Args: atMost(maxSides),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := emptyProfile(cmd, o.in); err != nil {
 				return err
@@ -73,8 +81,15 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 	if !ok {
 		return badInput("--format %s: want table, json or markdown", o.format)
 	}
+	switch {
+	case o.html != "" && len(args) < 2:
+		return badInput("--html needs the runs to compare: cvs compare RUN OTHER --html %s", o.html)
+	case o.html == "" && len(args) > 2:
+		return badInput("three runs are compared on a page; name its file with --html")
+	}
+	sides := args
 	var other string
-	if len(args) == 2 {
+	if len(args) >= 2 {
 		other, args = args[1], args[:1]
 	}
 	db, j, err := judgedRun(ctx, e, o.in, o.store, o.results, args)
@@ -82,6 +97,9 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 		return err
 	}
 	defer db.Close()
+	if o.html != "" {
+		return compareOnPage(ctx, e, o, db, j, sides)
+	}
 	c := comparedWith(e, db, "")
 	if other != "" {
 		if c.Prev, err = baselineOf(ctx, e, o.store, db, other); err != nil {
@@ -103,6 +121,24 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 	}
 	if n := cmp.Prev.Counts.Regressions; o.fail && n > 0 {
 		return &statusError{1, fmt.Sprintf("run %s: %d gated metrics are more than 5 %% worse than %s", cmp.RunID, n, cmp.Prev.Baseline)}
+	}
+	return nil
+}
+
+// compareOnPage writes the page and says the most important of it.
+func compareOnPage(ctx context.Context, e *env, o compareOptions, db *warehouse.DB, j *judgement, sides []string) error {
+	c, err := compareDeck(ctx, e, o, db, j, sides)
+	if err != nil {
+		return err
+	}
+	for _, line := range c.Summary() {
+		fmt.Fprintln(e.stdout, visible(line))
+	}
+	fmt.Fprintln(e.stdout, o.html)
+	for i := range c.Pairs {
+		if n := c.Pairs[i].Worse(); o.fail && n > 0 {
+			return &statusError{1, fmt.Sprintf("run %s: %d gated metrics are more than 5 %% worse than %s", j.status.RunID, n, sides[i+1])}
+		}
 	}
 	return nil
 }
