@@ -116,6 +116,7 @@ func (x *run) bench(ctx context.Context, c plan.Cell, rep int, dir *artifact.Cel
 	name := x.drv.Artefact(x.p)
 	client := x.drv.Client(x.p, c, folder)
 	rec.ClientArgv, rec.ServerArgv = x.hide.list(client.Args), x.hide.list(s.ranks[0].argv)
+	rec.Workload = x.asked(c)
 	rec.ServerSession, rec.Warm = s.session, s.served
 	digest, err := x.digest(c)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 func NewMeta(p *plan.Plan) artifact.Meta {
 	m := artifact.Meta{
 		Suite: p.Suite, Profile: p.Profile, Enforce: p.Enforce, EnforceOrigin: p.EnforceOrigin,
+		MatchLengths: p.Params.MatchLengths,
 		Identity: artifact.Identity{
 			Model: p.Model.ID, Precision: p.Model.Precision, GPUArch: p.GPUArch,
 			Driver: string(p.Params.Driver), TP: p.Params.TP, PP: p.Params.PP, DP: p.Params.DP,

@@ -7,6 +7,7 @@ import (
 
 	"cvs/collect/artifact"
 	"cvs/collect/check"
+	"cvs/collect/plan"
 	"cvs/collect/strictjson"
 )
 
@@ -31,7 +32,7 @@ func (x *run) understand(data []byte, rec *artifact.Record) (completed *float64,
 	if v.Kind != strictjson.Object {
 		return nil, fmt.Errorf("expected a JSON object, found a %v", v.Kind)
 	}
-	rec.Workload = workload(v)
+	rec.Workload = delivered(rec.Workload, v)
 	completed = number(v.Get("completed"))
 	x.learnAcceptance(data)
 	if failed := number(v.Get("failed")); failed != nil && *failed > float64(x.p.Params.MaxFailedRequests) {
@@ -72,12 +73,22 @@ func (x *run) learnAcceptance(data []byte) {
 	}
 }
 
-// workload is the mean length of the completed requests; nil where the result
-// does not say.
-func workload(v *strictjson.Value) *artifact.Workload {
+// asked is what the client of a cell is told to draw its lengths from; nil for a
+// data set that has lengths of its own.
+func (x *run) asked(c plan.Cell) *artifact.Workload {
+	if x.p.Params.DatasetName != "random" {
+		return nil
+	}
+	in, out := x.drv.Lengths(x.p, c)
+	return &artifact.Workload{InputLen: (*artifact.Span)(&in), OutputLen: (*artifact.Span)(&out), Matched: x.p.Params.MatchLengths}
+}
+
+// delivered adds the mean lengths of the completed requests to what was asked for, as
+// far as the result says; nil when nothing is known.
+func delivered(asked *artifact.Workload, v *strictjson.Value) *artifact.Workload {
 	completed := number(v.Get("completed"))
 	if completed == nil || *completed <= 0 {
-		return nil
+		return asked
 	}
 	mean := func(key string) *float64 {
 		total := number(v.Get(key))
@@ -87,8 +98,12 @@ func workload(v *strictjson.Value) *artifact.Workload {
 		m := *total / *completed
 		return &m
 	}
-	w := artifact.Workload{MeanInputLen: mean("total_input_tokens"), MeanOutputLen: mean("total_output_tokens")}
-	if w.MeanInputLen == nil && w.MeanOutputLen == nil {
+	w := artifact.Workload{}
+	if asked != nil {
+		w = *asked
+	}
+	w.MeanInputLen, w.MeanOutputLen = mean("total_input_tokens"), mean("total_output_tokens")
+	if w == (artifact.Workload{}) {
 		return nil
 	}
 	return &w

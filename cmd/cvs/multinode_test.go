@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cvs/collect/artifact"
 	"cvs/collect/lab"
 	"cvs/collect/metric"
 	"cvs/warehouse"
@@ -23,14 +24,15 @@ type pipeline struct {
 	lab    *lab.Lab
 	dir    string
 	driver string
+	flags  []string
 	runs   int
 }
 
-func newPipeline(t *testing.T, driver string) *pipeline {
+func newPipeline(t *testing.T, driver string, nodes int) *pipeline {
 	t.Helper()
 	exe, err := os.Executable()
 	check(t, err)
-	l, err := lab.Start(t.Context(), lab.Options{Dir: t.TempDir(), Executable: exe, Nodes: 2, Speed: 50, StartDelay: 100 * time.Millisecond})
+	l, err := lab.Start(t.Context(), lab.Options{Dir: t.TempDir(), Executable: exe, Nodes: nodes, Speed: 50, StartDelay: 100 * time.Millisecond})
 	check(t, err)
 	t.Cleanup(func() { check(t, l.Close()) })
 	return &pipeline{t: t, lab: l, dir: t.TempDir(), driver: driver}
@@ -41,12 +43,12 @@ func newPipeline(t *testing.T, driver string) *pipeline {
 func (p *pipeline) run(nodes int, baseline, efficiency float64) (code int, out, work string) {
 	t := p.t
 	t.Helper()
-	file, err := p.lab.DemoConfig(0, true)
+	file, err := p.lab.DemoConfig(lab.Demo{AllPass: true})
 	check(t, err)
 	var config map[string]any
 	mustJSON(t, readFile(t, file), &config)
 	params := sub(config, "params")
-	params["driver"], params["num_prompts"] = p.driver, "16"
+	params["driver"], params["num_prompts"], params["random_range_ratio"] = p.driver, "16", "0.8"
 	params["nnodes"], params["pipeline_parallel_size"] = strconv.Itoa(nodes), strconv.Itoa(nodes)
 	master, err := lab.FreePort("127.0.0.1")
 	check(t, err)
@@ -86,8 +88,8 @@ func (p *pipeline) run(nodes int, baseline, efficiency float64) (code int, out, 
 	var stdout, stderr bytes.Buffer
 	e := &env{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, now: time.Now,
 		getenv: func(string) string { return "" }, osUser: func() string { return "me" }}
-	code = run(t.Context(), e, []string{"run", "atom", "--cluster_file", cluster, "--config_file", write("labsim_atom_sim.json", config),
-		"--workspace", p.dir, "--known-hosts", p.lab.KnownHosts(), "-v"})
+	code = run(t.Context(), e, append([]string{"run", "atom", "--cluster_file", cluster, "--config_file", write("labsim_atom_sim.json", config),
+		"--workspace", p.dir, "--known-hosts", p.lab.KnownHosts(), "-v"}, p.flags...))
 	dirs, err := filepath.Glob(filepath.Join(p.dir, "cvs_runs", "*"))
 	check(t, err)
 	if len(dirs) != p.runs {
@@ -103,7 +105,7 @@ func TestScalingGate(t *testing.T) {
 	for _, driver := range []string{"vllm_atom", "sglang"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			p := newPipeline(t, driver)
+			p := newPipeline(t, driver, 2)
 			judged := func(dir string) (*warehouse.DB, *judgement) {
 				t.Helper()
 				db, err := warehouse.Open(t.Context(), filepath.Join(p.dir, "cvs.duckdb"), warehouse.Options{})
@@ -184,5 +186,56 @@ func TestScalingGate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMatchLengths compares two frameworks whose clients draw lengths in their
+// own ways, first as they do and then with matched lengths.
+func TestMatchLengths(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, "atom", 1)
+	measured := func(driver string, flags ...string) (run string, w artifact.Workload) {
+		t.Helper()
+		p.driver, p.flags = driver, flags
+		code, out, dir := p.run(1, 0, 0)
+		if code != 0 {
+			t.Fatalf("%s %v: exit %d\n%s", driver, flags, code, out)
+		}
+		r, err := artifact.Read(dir)
+		check(t, err)
+		if len(r.Results) != 1 || r.Results[0].Record.Workload == nil || r.Meta.MatchLengths != (len(flags) > 0) {
+			t.Fatalf("%s: %+v, %+v", driver, r.Results, r.Meta)
+		}
+		return r.Meta.RunID, *r.Results[0].Record.Workload
+	}
+	compared := func(run string) (states []string) {
+		t.Helper()
+		db, err := warehouse.Open(t.Context(), filepath.Join(p.dir, "cvs.duckdb"), warehouse.Options{})
+		check(t, err)
+		defer db.Close()
+		rows, err := db.FrameworkParity(t.Context(), run)
+		check(t, err)
+		for _, r := range rows {
+			states = append(states, r.State+" "+r.Reason)
+		}
+		return states
+	}
+	_, ours := measured("atom")
+	other, far := measured("vllm_atom")
+	if s := compared(other); len(s) != 1 || !strings.HasPrefix(s[0], "not_comparable the workloads differ") {
+		t.Errorf("as they are: %q", s)
+	}
+	matched, near := measured("vllm_atom", "--match-lengths")
+	if s := compared(matched); len(s) != 3 || s[0] != "compared " {
+		t.Errorf("matched: %q", s)
+	}
+	for _, tt := range []struct {
+		name string
+		got  artifact.Workload
+		in   artifact.Span
+	}{{"atom", ours, artifact.Span{Min: 51, Max: 64}}, {"vllm_atom", far, artifact.Span{Min: 12, Max: 116}}, {"matched", near, artifact.Span{Min: 51, Max: 65}}} {
+		if tt.got.InputLen == nil || *tt.got.InputLen != tt.in || tt.got.OutputLen == nil || tt.got.MeanInputLen == nil || tt.got.Matched != (tt.name == "matched") {
+			t.Errorf("%s: input %+v of %+v", tt.name, tt.got.InputLen, tt.got)
+		}
 	}
 }

@@ -70,6 +70,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.col.MaxFailures, "max-consecutive-failures", 0, "end the sweep after `n` cells in a row failed to run (0: never)")
 	f.BoolVar(&o.col.Force, "force", false, "take over a container of the same name that is not ours")
 	f.BoolVar(&o.col.NoHFToken, "no-hf-token", false, "run without a Hugging Face token although the config names a file")
+	f.BoolVar(&o.in.matchLengths, "match-lengths", false, "have every client draw lengths from [random_range_ratio·L, L], so that frameworks can be compared: vLLM's gets L·(1+r)/2 and (1-r)/(1+r)")
 	f.StringVar(&o.logFile, "log-file", "", "also write progress to `file`")
 	f.StringVar(&o.logLevel, "log-level", "INFO", "least level of progress that is shown: DEBUG, INFO, WARNING, ERROR")
 	f.CountVarP(&o.old.verbose, "verbose", "v", "show more progress")
@@ -176,6 +177,7 @@ func (o *runOptions) resumed(e *env) error {
 			o.in.cluster = in.Path
 		}
 	}
+	o.in.matchLengths = o.in.matchLengths || r.Meta.MatchLengths
 	if o.in.profile == "" && r.Meta.Profile != "perf" {
 		o.in.profile = r.Meta.Profile
 	}
@@ -423,7 +425,7 @@ func (o *runOptions) commandLine() []string {
 	for _, b := range []struct {
 		on   bool
 		flag string
-	}{{o.col.FailFast, "--fail-fast"}, {o.col.Force, "--force"}, {o.col.NoHFToken, "--no-hf-token"}} {
+	}{{o.in.matchLengths, "--match-lengths"}, {o.col.FailFast, "--fail-fast"}, {o.col.Force, "--force"}, {o.col.NoHFToken, "--no-hf-token"}} {
 		if b.on {
 			line = append(line, b.flag)
 		}

@@ -27,6 +27,7 @@ import (
 // inputOptions name the three input files; several commands share them.
 type inputOptions struct {
 	config, cluster, profile string
+	matchLengths             bool // of run
 }
 
 func (o *inputOptions) addFlags(f *pflag.FlagSet) {
@@ -51,7 +52,7 @@ func (o *inputOptions) load(e *env) (*plan.Plan, error) {
 	}
 	return plan.Load(plan.Options{
 		ConfigFile: o.config, ClusterFile: o.cluster, Profile: o.profile,
-		EnvProfile: e.getenv("CVS_CONFIG_PROFILE"), OSUser: e.osUser(),
+		EnvProfile: e.getenv("CVS_CONFIG_PROFILE"), OSUser: e.osUser(), MatchLengths: o.matchLengths,
 	})
 }
 

@@ -53,6 +53,7 @@ type Meta struct {
 	Enforce       bool              `json:"enforce_thresholds"`
 	EnforceOrigin string            `json:"enforce_origin,omitempty"` // who said so: file, default of the schema, flag
 	Simulated     bool              `json:"simulated"`
+	MatchLengths  bool              `json:"match_lengths,omitempty"` // clients were told to draw equal lengths
 	Warnings      []string          `json:"warnings,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"` // free facts for people, e.g. upstream_run_url, notes
 }
@@ -172,10 +173,20 @@ type Record struct {
 	Files         []File     `json:"files"`
 }
 
-// A Workload is what the client really sent, as far as its result says.
+// A Workload is what the client was asked to draw, and what it really sent as
+// far as its result says. Lengths are tokens.
 type Workload struct {
-	MeanInputLen  *float64 `json:"mean_input_len,omitempty"`  // tokens
-	MeanOutputLen *float64 `json:"mean_output_len,omitempty"` // tokens
+	InputLen      *Span    `json:"input_len,omitempty"`       // what input lengths are drawn from; nil: a data set's own
+	OutputLen     *Span    `json:"output_len,omitempty"`      // the same of output lengths
+	Matched       bool     `json:"matched_lengths,omitempty"` // arguments were translated so that clients agree
+	MeanInputLen  *float64 `json:"mean_input_len,omitempty"`
+	MeanOutputLen *float64 `json:"mean_output_len,omitempty"`
+}
+
+// A Span is drawn from evenly, both ends included.
+type Span struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
 }
 
 // A File is one raw file of a cell.

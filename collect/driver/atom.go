@@ -76,6 +76,11 @@ func (atom) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	return Process{Args: append(args, q.BenchExtraArgs...), Env: baseEnv(p, Rank{})}
 }
 
+// Lengths: the client draws below the length.
+func (atom) Lengths(p *plan.Plan, c plan.Cell) (input, output Span) {
+	return below(p, c.ISL), below(p, c.OSL)
+}
+
 func (atom) Artefact(p *plan.Plan) string { return p.Params.ResultStem + ".json" }
 func (atom) ServerLog() string            { return "atom_server.log" }
 func (atom) Format() string               { return "atom_benchmark_serving" }

@@ -33,6 +33,8 @@ type Driver interface {
 	// Client is the benchmark of one cell; it writes [Driver.Artefact] into dir,
 	// an absolute path inside the container.
 	Client(p *plan.Plan, c plan.Cell, dir string) Process
+	// Lengths says from which lengths the client draws, in tokens.
+	Lengths(p *plan.Plan, c plan.Cell) (input, output Span)
 	// Artefact is the base name of the file that the client writes.
 	Artefact(p *plan.Plan) string
 	// ServerLog is the base name of the server's log.
@@ -62,6 +64,24 @@ type Process struct {
 	// PrependPath are search path variables and the folder put in front of what
 	// the container already has in them.
 	PrependPath []plan.EnvVar
+}
+
+// A Span is drawn from evenly, both ends included.
+type Span struct{ Min, Max int }
+
+// below is what a client draws that takes a length as the greatest:
+// [r·L, L], r being params.random_range_ratio.
+func below(p *plan.Plan, n int) Span {
+	return Span{int(float64(n) * ratio(p)), n}
+}
+
+// ratio is params.random_range_ratio, which the loader made sure is a fraction.
+func ratio(p *plan.Plan) float64 {
+	r, err := strconv.ParseFloat(p.Params.RandomRangeRatio, 64)
+	if err != nil {
+		return 0
+	}
+	return r
 }
 
 // Endpoints of the OpenAI-compatible surface that all four frameworks serve.

@@ -228,6 +228,44 @@ func TestSessionKey(t *testing.T) {
 	}
 }
 
+func TestMatchLengths(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		driver  plan.Driver
+		ratio   string
+		matched bool
+		args    string // lengths and ratio given to the client
+		in, out Span
+	}{
+		{plan.DriverATOM, "0.8", false, "1024 512 0.8", Span{819, 1024}, Span{409, 512}},
+		{plan.DriverATOM, "0.8", true, "1024 512 0.8", Span{819, 1024}, Span{409, 512}},
+		{plan.DriverSGLang, "0.8", true, "1024 512 0.8", Span{819, 1024}, Span{409, 512}},
+		{plan.DriverVLLM, "0.8", false, "1024 512 0.8", Span{204, 1844}, Span{102, 922}},
+		{plan.DriverVLLM, "0.8", true, "922 461 0.1111", Span{819, 1025}, Span{409, 513}},
+		{plan.DriverVLLMATOM, "0.8", true, "922 461 0.1111", Span{819, 1025}, Span{409, 513}},
+		{plan.DriverVLLMATOM, "1", true, "1024 512 0", Span{1024, 1024}, Span{512, 512}},
+		{plan.DriverVLLMATOM, "0", true, "512 256 0.9999", Span{0, 1024}, Span{0, 512}},
+	}
+	for _, tt := range tests {
+		d, err := For(tt.driver)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := base(tt.driver, 1)
+		p.Params.RandomRangeRatio, p.Params.MatchLengths = tt.ratio, tt.matched
+		argv := d.Client(p, p.Cells[0], "/d").Args
+		var got []string
+		for _, f := range []string{"--random-input-len", "--random-output-len", "--random-range-ratio"} {
+			v, _ := flagValue(argv, f)
+			got = append(got, v)
+		}
+		in, out := d.Lengths(p, p.Cells[0])
+		if strings.Join(got, " ") != tt.args || in != tt.in || out != tt.out {
+			t.Errorf("%s %s %v: %q %v %v", tt.driver, tt.ratio, tt.matched, got, in, out)
+		}
+	}
+}
+
 func TestServedModel(t *testing.T) {
 	t.Parallel()
 	p := base(plan.DriverATOM, 1)

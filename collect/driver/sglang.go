@@ -46,6 +46,11 @@ func (sglang) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	}
 }
 
+// Lengths: the client draws below the length.
+func (sglang) Lengths(p *plan.Plan, c plan.Cell) (input, output Span) {
+	return below(p, c.ISL), below(p, c.OSL)
+}
+
 func (sglang) Artefact(p *plan.Plan) string { return p.Params.ResultStem + ".jsonl" }
 func (sglang) ServerLog() string            { return "sglang_server.log" }
 func (sglang) Format() string               { return "sglang_bench_serving" }

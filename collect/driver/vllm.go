@@ -1,6 +1,9 @@
 package driver
 
 import (
+	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"cvs/collect/plan"
@@ -79,15 +82,16 @@ func (vllm) Serves(_ *plan.Plan, rank int) bool { return rank == 0 }
 
 func (vllm) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	q := p.Params
+	isl, osl, spread := around(p, c)
 	args := []string{"python3", "-m", "vllm.entrypoints.cli.main", "bench", "serve",
 		"--model", p.Model.ID, "--backend", q.Backend,
 		"--base-url", q.BaseURL + ":" + itoa(q.Port),
 		"--dataset-name", q.DatasetName, "--num-prompts", itoa(q.NumPrompts),
-		"--random-input-len", itoa(c.ISL), "--random-output-len", itoa(c.OSL),
+		"--random-input-len", itoa(isl), "--random-output-len", itoa(osl),
 		"--max-concurrency", itoa(c.Concurrency),
 		"--request-rate", q.RequestRate, "--burstiness", q.Burstiness,
 		"--tokenizer-mode", q.TokenizerMode, "--seed", itoa(q.Seed),
-		"--random-range-ratio", q.RandomRangeRatio, "--random-prefix-len", itoa(q.RandomPrefixLen),
+		"--random-range-ratio", spread, "--random-prefix-len", itoa(q.RandomPrefixLen),
 		"--percentile-metrics", q.PercentileMetrics, "--metric-percentiles", q.MetricPercentiles,
 		"--ignore-eos", "--save-result", "--result-dir", dir,
 		"--result-filename", vllm{}.Artefact(p)}
@@ -97,9 +101,41 @@ func (vllm) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	return Process{Args: append(args, q.BenchExtraArgs...), Env: baseEnv(p, Rank{}, aiter...)}
 }
 
+// around are the lengths and the ratio that the client is given. vLLM draws from
+// [(1-r)·L, (1+r)·L]. With matched lengths it gets L' = L·(1+r)/2 and
+// r' = (1-r)/(1+r), which is [r·L, L], what the other clients draw from. r' stays
+// below 1, which vLLM refuses.
+func around(p *plan.Plan, c plan.Cell) (isl, osl int, spread string) {
+	if !p.Params.MatchLengths {
+		return c.ISL, c.OSL, p.Params.RandomRangeRatio
+	}
+	r := ratio(p)
+	middle := func(n int) int { return max(1, int(math.Round(float64(n)*(1+r)/2))) }
+	s := math.Min(math.Floor((1-r)/(1+r)*1e4)/1e4, 0.9999)
+	return middle(c.ISL), middle(c.OSL), strconv.FormatFloat(s, 'f', -1, 64)
+}
+
+func (vllm) Lengths(p *plan.Plan, c plan.Cell) (input, output Span) {
+	isl, osl, spread := around(p, c)
+	s, err := strconv.ParseFloat(spread, 64)
+	if err != nil { // the loader made sure that it is a fraction
+		s = 0
+	}
+	span := func(n int) Span {
+		return Span{int(math.Floor(float64(n) * (1 - s))), int(math.Ceil(float64(n) * (1 + s)))}
+	}
+	return span(isl), span(osl)
+}
+
 // Artefact has no extension: vLLM writes exactly the name it is given.
 func (vllm) Artefact(p *plan.Plan) string { return p.Params.ResultStem }
 func (vllm) ServerLog() string            { return "vllm_serve_server.log" }
 func (vllm) Format() string               { return "vllm_bench_serve" }
 func (vllm) Cleanup() []string            { return nil }
-func (vllm) Notes(*plan.Plan) []string    { return nil }
+
+func (vllm) Notes(p *plan.Plan) []string {
+	if !p.Params.MatchLengths {
+		return nil
+	}
+	return []string{fmt.Sprintf("lengths are matched (--match-lengths): the vLLM client gets other lengths and another ratio, so that it draws from [%s·L, L] as the other clients do", p.Params.RandomRangeRatio)}
+}

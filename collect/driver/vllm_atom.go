@@ -18,6 +18,10 @@ func (vllmATOM) Client(p *plan.Plan, c plan.Cell, dir string) Process {
 	return vllm{}.Client(p, c, dir)
 }
 
+func (vllmATOM) Lengths(p *plan.Plan, c plan.Cell) (input, output Span) {
+	return vllm{}.Lengths(p, c)
+}
+
 func (vllmATOM) Artefact(p *plan.Plan) string { return vllm{}.Artefact(p) }
 func (vllmATOM) ServerLog() string            { return vllm{}.ServerLog() }
 func (vllmATOM) Format() string               { return vllm{}.Format() }

@@ -24,6 +24,8 @@ type Options struct {
 	Profile     string // --config_profile
 	EnvProfile  string // CVS_CONFIG_PROFILE
 	OSUser      string // launcher's OS user by uid, fallback for {user-id}
+	// MatchLengths is --match-lengths; see [Params].
+	MatchLengths bool
 }
 
 // maxInput bounds an input file, in bytes.
@@ -101,6 +103,7 @@ func load(fsys files, o Options) (*Plan, error) {
 		return nil, &Error{Problems: ps.sorted()}
 	}
 	p := &d.Plan
+	p.Params.MatchLengths = o.MatchLengths
 	p.Warnings = ps.warnings()
 	p.Origins = d.dc.facts.origins()
 	p.Resolved = resolved(p.Origins)

@@ -161,6 +161,9 @@ type Params struct {
 	ResultStem                                   string   // result_filename without .json
 	MasterAddr                                   string   // "" means the head node
 	ScalingBaseline                              *float64
+	// MatchLengths: every client draws lengths from [ratio·L, L], as ATOM's and
+	// SGLang's do; one that draws around L gets other arguments (decision 27).
+	MatchLengths bool
 }
 
 // ReadyBudget is the upper bound for a server start, in seconds (decision 22).
