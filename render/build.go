@@ -39,7 +39,7 @@ func Build(d *Data, o Options) *Deck {
 	deck.Worst = b.worst()
 	deck.Card = b.card()
 	for _, s := range []func() *Section{b.matrix, b.charts, b.front, b.previous, b.changed, b.golden, b.parity, b.scaling,
-		b.results, b.cellCards, b.checks, b.accuracy, b.tasks, b.quality, b.lifecycle, b.logs, b.artifacts, b.notes} {
+		b.results, b.cellCards, b.serviceLevel, b.checks, b.accuracy, b.needles, b.drafts, b.telemetry, b.kernel, b.tasks, b.quality, b.lifecycle, b.logs, b.artifacts, b.notes} {
 		if sec := s(); sec != nil {
 			sec.Problem = text(d.Problems[sec.ID])
 			deck.Sections = append(deck.Sections, sec)

@@ -61,6 +61,7 @@ type Data struct {
 	Means     map[string]warehouse.MeanChange // of a comparison, by meanKey
 	Scaling   []warehouse.ScalingRow
 
+	Beside       Quality // what was asked beside speed
 	AccuracyPrev []warehouse.AccuracyPrevRow
 	Logs         []LogTail
 	// Problems are the questions that were not answered, by the id of the
@@ -120,6 +121,9 @@ func Query(ctx context.Context, src Source, runID string) (*Data, error) {
 		}
 	}
 	if err := d.queryMore(ctx, src, runID, may); err != nil {
+		return nil, fmt.Errorf("run %s: %w", runID, err)
+	}
+	if err := d.queryQuality(ctx, src, runID, may); err != nil {
 		return nil, fmt.Errorf("run %s: %w", runID, err)
 	}
 	return d, nil

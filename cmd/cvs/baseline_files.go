@@ -20,7 +20,7 @@ const maxBaselineFile = 256 << 20
 // is named but cannot be used is said on stderr and in the answers; it never
 // changes the exit status.
 func comparedWith(e *env, db *warehouse.DB, out string) *deckSource {
-	c := &deckSource{&warehouse.Compared{DB: db}}
+	c := &deckSource{Compared: &warehouse.Compared{DB: db}}
 	if path := strings.TrimSpace(e.getenv("CVS_INFERENCE_PREV_REPORT_JSON")); path != "" {
 		c.Prev, c.PrevErr = baselineFile(e, "CVS_INFERENCE_PREV_REPORT_JSON", path)
 	} else if out != "" {

@@ -21,6 +21,7 @@ type compareOptions struct {
 	format  string
 	fail    bool
 	html    string
+	slo     string
 }
 
 func (o *compareOptions) addFlags(f *pflag.FlagSet) {
@@ -29,6 +30,7 @@ func (o *compareOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.results, "results", "", "compare the results in `folder` (with --config_file); nothing is stored")
 	f.StringVar(&o.format, "format", "table", "output `format`: table, json or markdown")
 	f.StringVar(&o.html, "html", "", "write the comparison as one self-contained page to `file`")
+	sloFlag(f, &o.slo)
 	f.BoolVar(&o.fail, "fail-on-regression", false, "exit 1 if a gated metric is more than 5 % worse")
 }
 
@@ -74,6 +76,7 @@ type comparison struct {
 	Scaling   []scalingLine   `json:"scaling"`
 	Golden    []prevLine      `json:"golden"`
 	Judgement []judgedLine    `json:"regressions"`
+	SLO       []*sloReport    `json:"slo,omitempty"` // of the run, then of the one before
 }
 
 func runCompare(ctx context.Context, e *env, o compareOptions, args []string) error {
@@ -88,6 +91,10 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 		return badInput("three runs are compared on a page; name its file with --html")
 	}
 	sides := args
+	level, err := optionalSLO(o.slo)
+	if err != nil {
+		return err
+	}
 	var other string
 	if len(args) >= 2 {
 		other, args = args[1], args[:1]
@@ -110,6 +117,11 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 	cmp, err := compareRun(ctx, c, j.status.RunID)
 	if err != nil {
 		return badStore(err)
+	}
+	if level != nil {
+		if cmp.SLO, err = sloOfBoth(ctx, db, cmp, level); err != nil {
+			return err
+		}
 	}
 	if o.format == "json" {
 		err = printJSON(e, cmp)
@@ -227,6 +239,9 @@ func printComparison(w io.Writer, c *comparison) error {
 			fmt.Fprintf(&b, "%s: %s %s %s %% against the %d runs before (noise limit %s %%)%s\n", r.State, visible(r.Cell), r.Metric, signed(r.ChangePct), r.EarlierRuns, number(r.LimitPct, 1), suffix(r.Reason != "", ": "+visible(r.Reason)))
 		}
 	}
+	for _, r := range c.SLO {
+		r.print(&b)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -250,6 +265,9 @@ func markdownComparison(w io.Writer, c *comparison) error {
 			}
 		}
 		fmt.Fprintf(&b, "\n%s\n", c.Parity.Counts)
+	}
+	for _, r := range c.SLO {
+		r.markdown(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -26,6 +26,7 @@ type deckOptions struct {
 	results string
 	out     string
 	json    string
+	slo     string
 	reports reportOptions
 }
 
@@ -35,6 +36,7 @@ func (o *deckOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.results, "results", "", "make the deck of the results in `folder` against --config_file; nothing is stored")
 	f.StringVarP(&o.out, "out", "o", deckName, "write the deck to `file`")
 	o.reports.addFlags(f)
+	sloFlag(f, &o.slo)
 	f.StringVar(&o.json, "json", "", "also write the machine-readable sidecar to `file`")
 }
 
@@ -72,6 +74,10 @@ func runDeck(ctx context.Context, e *env, o deckOptions, args []string) error {
 			return badInput("-o and --json name the same file %s", o.out)
 		}
 	}
+	level, err := optionalSLO(o.slo)
+	if err != nil {
+		return err
+	}
 	if err := refuseOverInput(o.out, "<", e, o, args); err != nil {
 		return err
 	}
@@ -86,6 +92,7 @@ func runDeck(ctx context.Context, e *env, o deckOptions, args []string) error {
 	}
 	defer db.Close()
 	source := comparedWith(e, db, o.out)
+	source.level = level
 	if err := writeDeck(ctx, e, source, j.status.RunID, o.out, o.json); err != nil {
 		return err
 	}

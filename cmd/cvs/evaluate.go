@@ -15,6 +15,7 @@ type evaluateOptions struct {
 	store   storeOptions
 	results string
 	format  string
+	slo     string
 	// thresholds is another threshold file to judge the same run by.
 	thresholds string
 }
@@ -25,6 +26,7 @@ func (o *evaluateOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.results, "results", "", "judge the results in `folder` (results/, accuracy/) against --config_file; nothing is stored")
 	f.StringVar(&o.thresholds, "thresholds", "", "judge the run directory RUN also by this threshold `file` and report what differs; nothing is stored")
 	f.StringVar(&o.format, "format", "text", "output `format`: text or json")
+	sloFlag(f, &o.slo)
 }
 
 func newEvaluate(e *env) *cobra.Command {
@@ -54,6 +56,10 @@ func runEvaluate(ctx context.Context, e *env, o evaluateOptions, args []string) 
 	if o.format != "text" && o.format != "json" {
 		return badInput("--format %s: want text or json", o.format)
 	}
+	level, err := optionalSLO(o.slo)
+	if err != nil {
+		return err
+	}
 	if o.thresholds != "" {
 		return runOtherThresholds(ctx, e, o, args)
 	}
@@ -62,13 +68,24 @@ func runEvaluate(ctx context.Context, e *env, o evaluateOptions, args []string) 
 		return err
 	}
 	defer db.Close()
+	var slo *sloReport
+	if level != nil {
+		if slo, err = sloOf(ctx, db, j.status.RunID, level); err != nil {
+			return err
+		}
+	}
 	if o.format == "json" {
-		if err := printJSON(e, j.report()); err != nil {
+		out := j.report()
+		out.SLO = slo
+		if err := printJSON(e, out); err != nil {
 			return err
 		}
 		return j.verdictError()
 	}
 	j.print(e.stdout)
+	if slo != nil {
+		slo.print(e.stdout)
+	}
 	return j.verdictError()
 }
 

@@ -13,7 +13,10 @@ import (
 
 // A deckSource answers a deck's questions: those about numbers from the
 // warehouse, the one about logs from the run directory, where it is at hand.
-type deckSource struct{ *warehouse.Compared }
+type deckSource struct {
+	*warehouse.Compared
+	level []warehouse.Objective // of --slo
+}
 
 // LogTails is the end of the logs of the cells that have no usable result, or an
 // attempt that did not end well. Secrets were taken out when the logs were kept;

@@ -114,7 +114,7 @@ Start here:
 	root.AddCommand(
 		newRun(e), newList(e), newConfig(e), newDoctor(e),
 		newLoad(e), newEvaluate(e), newInspect(e), newRuns(e), newSQL(e),
-		newCompare(e), newHistory(e), newRegressions(e), newExplain(e), newBaseline(e), newThresholds(e), newWarehouse(e),
+		newCompare(e), newSLO(e), newHistory(e), newRegressions(e), newExplain(e), newBaseline(e), newThresholds(e), newWarehouse(e),
 		newDeck(e), newSummary(e), newPublish(e), newUnpublish(e),
 		newBundle(e), newVerify(e), newReplay(e), newSignoff(e), newWaivers(e), newRelease(e),
 		newDemo(e), newLab(e),

@@ -215,7 +215,7 @@ func (s shelf) lock(ctx context.Context, wait time.Duration) (unlock func(), err
 
 // put writes one run's pages, its entry last: what an index can list is whole.
 func (s shelf) put(ctx context.Context, db *warehouse.DB, runID string) (string, error) {
-	data, err := render.Query(ctx, &deckSource{&warehouse.Compared{DB: db}}, runID)
+	data, err := render.Query(ctx, &deckSource{Compared: &warehouse.Compared{DB: db}}, runID)
 	if err != nil {
 		return "", badStore(fmt.Errorf("read the views for the deck: %w", err))
 	}

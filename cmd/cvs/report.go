@@ -16,6 +16,7 @@ type reportJSON struct {
 	Gates    []gateJSON    `json:"gates"`
 	Checks   []checkJSON   `json:"checks"`
 	Problems []problemJSON `json:"problems"`
+	SLO      *sloReport    `json:"slo,omitempty"` // of --slo
 }
 
 type runJSON struct {
