@@ -87,6 +87,8 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 	switch {
 	case o.html != "" && len(args) < 2:
 		return badInput("--html needs the runs to compare: cvs compare RUN OTHER --html %s", o.html)
+	case o.html != "" && o.slo != "":
+		return badInput("--slo is answered in text, and on the deck of a run (cvs deck --slo); leave out --html")
 	case o.html == "" && len(args) > 2:
 		return badInput("three runs are compared on a page; name its file with --html")
 	}
