@@ -47,10 +47,14 @@ type LoadResult struct {
 type ConflictError struct {
 	RunID string
 	Path  string // the first stored file that is not among the new ones
+	Why   string // what else contradicts what is stored, in place of Path
 }
 
-// Error names the run and the file.
+// Error names the run and what contradicts.
 func (e *ConflictError) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("conflict: run %q: %s; nothing was changed", e.RunID, e.Why)
+	}
 	return fmt.Sprintf("conflict: run %q is already stored with other results: %s differs or is gone; nothing was changed", e.RunID, e.Path)
 }
 
@@ -164,6 +168,15 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 				conflicts = append(conflicts, &ConflictError{RunID: r.RunID, Path: missing})
 				continue
 			}
+			why, err := lostDecision(ctx, conn, run)
+			if err != nil {
+				return nil, nil, err
+			}
+			if why != "" {
+				r.Outcome = Refused
+				conflicts = append(conflicts, &ConflictError{RunID: r.RunID, Why: why})
+				continue
+			}
 			r.Outcome = Replaced
 			for _, table := range append(runTables(), "measurement", "cell_result") {
 				if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE run_id = ?", r.RunID); err != nil {
@@ -173,9 +186,28 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 		}
 		fresh = append(fresh, i)
 	}
-	if len(fresh) == 0 {
+	refused, decided, err := decide(ctx, conn, runs, results)
+	if err != nil {
+		return nil, nil, err
+	}
+	conflicts = append(conflicts, refused...)
+	if len(fresh) == 0 && !decided {
 		return results, conflicts, nil
 	}
+	if len(fresh) > 0 {
+		if err := loadFresh(ctx, conn, runs, fresh, digests, results, search); err != nil {
+			return nil, nil, err
+		}
+	}
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
+		return nil, nil, err
+	}
+	open = false
+	return results, conflicts, nil
+}
+
+// loadFresh stores the runs whose index is in fresh.
+func loadFresh(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, fresh []int, digests []string, results []LoadResult, search bool) error {
 	batches := make([]*batch, len(fresh))
 	each(len(fresh), func(n int) { batches[n] = build(runs[fresh[n]], digests[fresh[n]]) })
 	ids := make([]string, len(fresh))
@@ -186,21 +218,17 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 		r.Artifacts, r.Samples, r.Errors, r.Warnings = len(b.rows["artifact"]), len(b.rows["sample"]), b.errors, b.warnings
 	}
 	if err := appendRows(ctx, conn, batches); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := measure(ctx, conn, ids); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if search {
 		if err := findShifts(ctx, conn, ids); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
-		return nil, nil, err
-	}
-	open = false
-	return results, conflicts, nil
+	return nil
 }
 
 // each does f for 0 … n-1 on all processors.
@@ -329,6 +357,15 @@ func appendRows(ctx context.Context, conn *sql.Conn, batches []*batch) error {
 	if err != nil {
 		return err
 	}
+	return appendTo(ctx, conn, shapes, runTables(), batches)
+}
+
+// appendTo writes the rows that batches hold for tables, and shapes, which may be
+// nil, before them.
+func appendTo(ctx context.Context, conn *sql.Conn, shapes [][]driver.Value, tables []string, batches []*batch) error {
+	if len(batches) == 0 {
+		return nil
+	}
 	return conn.Raw(func(dc any) error {
 		c, ok := dc.(driver.Conn)
 		if !ok {
@@ -337,7 +374,7 @@ func appendRows(ctx context.Context, conn *sql.Conn, batches []*batch) error {
 		if err := appendTable(c, "shape_key", slices.Values(shapes)); err != nil {
 			return err
 		}
-		for _, table := range runTables() {
+		for _, table := range tables {
 			rows := func(yield func([]driver.Value) bool) {
 				for _, b := range batches {
 					for _, row := range b.rows[table] {

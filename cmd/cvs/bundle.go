@@ -178,8 +178,8 @@ func (o *bundleOptions) baselineSources(e *env) ([]evidence.Source, error) {
 	return out, nil
 }
 
-// bundleTime is SOURCE_DATE_EPOCH, else the end of the last run: never the
-// clock, so that packing twice gives equal bytes.
+// bundleTime is SOURCE_DATE_EPOCH, else when the last run ended or the last
+// decision was taken: never the clock, so that packing twice gives equal bytes.
 func bundleTime(e *env, list []packed) (time.Time, error) {
 	if e.getenv("SOURCE_DATE_EPOCH") != "" {
 		return renderTime(e)
@@ -187,7 +187,13 @@ func bundleTime(e *env, list []packed) (time.Time, error) {
 	var last time.Time
 	for _, p := range list {
 		for _, r := range p.runs {
-			for _, t := range []*time.Time{r.Meta.StartedAt, r.Meta.EndedAt} {
+			times := []*time.Time{r.Meta.StartedAt, r.Meta.EndedAt}
+			if r.Decisions != nil {
+				for _, d := range r.Decisions.Entries {
+					times = append(times, &d.SignedAt)
+				}
+			}
+			for _, t := range times {
 				if t != nil && t.After(last) {
 					last = *t
 				}

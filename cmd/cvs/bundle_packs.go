@@ -12,6 +12,7 @@ import (
 	"cvs/collect/artifact"
 	evidence "cvs/collect/bundle" // another thing here is called bundle
 	"cvs/collect/plan"
+	"cvs/collect/signoff"
 )
 
 // A packed is one thing that a bundle is made of.
@@ -132,8 +133,12 @@ func packs(e *env, o bundleOptions, args []string) ([]packed, error) {
 	return out, nil
 }
 
-func packRunDir(dir string) (packed, error) {
-	r, err := artifact.Read(dir)
+func packRunDir(dir string) (packed, error) { return packRunDirStated(dir, nil) }
+
+// packRunDirStated takes the hashes that are stated of files that are not there
+// whole.
+func packRunDirStated(dir string, stated signoff.Listing) (packed, error) {
+	r, err := readRunAgainst(dir, signoff.Against{Stated: stated})
 	if err != nil {
 		return packed{}, badData("%v", err)
 	}

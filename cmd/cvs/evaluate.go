@@ -127,7 +127,7 @@ func judgedRun(ctx context.Context, e *env, in inputOptions, store storeOptions,
 		}
 		return judgeInMemory(ctx, r)
 	case len(args) == 1 && artifact.IsRunDir(args[0]):
-		r, err := artifact.Read(args[0])
+		r, err := readRun(args[0])
 		if err != nil {
 			return nil, nil, badData("%v", err)
 		}

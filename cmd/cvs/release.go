@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"cvs/collect/artifact"
 	"cvs/collect/signoff"
 )
 
@@ -82,10 +82,11 @@ func runReleaseCheck(ctx context.Context, e *env, o releaseOptions, args []strin
 	}
 	var runs []signoff.Candidate
 	for _, dir := range dirs {
-		c, err := candidate(ctx, e, dir, policy, waivers, allowed)
+		c, judged, err := candidate(ctx, dir, signoff.Against{Policy: policy, Allowed: allowed, Waivers: waivers}, e.now())
 		if err != nil {
 			return err
 		}
+		judged.db.Close()
 		runs = append(runs, *c)
 	}
 	v := policy.Check(runs, e.now().UTC())
@@ -100,29 +101,16 @@ func runReleaseCheck(ctx context.Context, e *env, o releaseOptions, args []strin
 	return errors.Join(err, releaseError(v))
 }
 
-func candidate(ctx context.Context, e *env, dir string, p *signoff.Policy, w *signoff.Waivers, allowed *signoff.Signers) (*signoff.Candidate, error) {
-	r, err := artifact.Read(dir)
+func candidate(ctx context.Context, dir string, a signoff.Against, at time.Time) (*signoff.Candidate, *judgedCase, error) {
+	r, err := readRunAgainst(dir, a)
 	if err != nil {
-		return nil, badData("%v", err)
+		return nil, nil, badData("%v", err)
 	}
-	s, err := assess(ctx, e, dir, r, nil, p, allowed)
+	c, err := caseOf(ctx, r, at)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	now, err := signoff.Survey(dir, nil)
-	if err != nil {
-		return nil, badData("%v", err)
-	}
-	var c signoff.Case
-	if w != nil {
-		c, err = caseOf(ctx, r, w, e.now().UTC())
-	} else {
-		c, err = caseInForce(ctx, e, dir, r, now)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &signoff.Candidate{Case: c, Signoff: *s}, nil
+	return &signoff.Candidate{Case: c.Case, State: c.state.State, Reasons: c.state.Reasons()}, c, nil
 }
 
 func releaseError(v signoff.Verdict) error {

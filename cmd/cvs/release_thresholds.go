@@ -119,8 +119,11 @@ func judgeSide(ctx context.Context, r *artifact.Run) (*judgement, int, error) {
 		return nil, 0, err
 	}
 	defer db.Close()
-	v, err := vacuousGates(ctx, db, r.Meta.RunID)
-	return j, len(v), err
+	v, err := db.Vacuous(ctx, r.Meta.RunID)
+	if err != nil {
+		return nil, 0, badStore(err)
+	}
+	return j, len(v), nil
 }
 
 func side(j *judgement, vacuous int) thresholdSide {

@@ -125,12 +125,16 @@ func unpacked(e *env, dir string, info *evidence.Info) ([]packed, error) {
 	if err := evidence.Restore(dir, info); err != nil {
 		return nil, badData("%v", err)
 	}
+	cut := map[string]string{}
+	for _, o := range info.Omitted {
+		cut[o.Path] = o.SHA256
+	}
 	var out []packed
 	for _, r := range info.Runs {
 		if r.Dir == "" {
 			continue
 		}
-		p, err := packRunDir(filepath.Join(dir, filepath.FromSlash(r.Dir)))
+		p, err := packRunDirStated(filepath.Join(dir, filepath.FromSlash(r.Dir)), statedOf(r.ID, cut))
 		if err != nil {
 			return nil, err
 		}

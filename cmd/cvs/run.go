@@ -330,7 +330,7 @@ func sweep(ctx context.Context, e *env, o runOptions, p *plan.Plan) (*outcome, e
 	// measured is part of keeping it.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 	defer cancel()
-	r, err := artifact.Read(dir.Path())
+	r, err := readRun(dir.Path())
 	if err != nil {
 		return nil, errors.Join(runErr, badStore(err))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -238,7 +239,7 @@ func whoSigns(identity string, key ssh.Signer, allowed *signoff.Signers, at time
 
 // decideRun checks that the decision may be taken on one run.
 func decideRun(ctx context.Context, e *env, o signoffOptions, dir string, p *signoff.Policy, w *signoff.Waivers, waiverText []byte, at time.Time) (*decidedRun, error) {
-	r, err := artifact.Read(dir)
+	r, err := readRunAgainst(dir, signoff.Against{Policy: p, Waivers: w})
 	if err != nil {
 		return nil, badData("%v", err)
 	}
@@ -253,22 +254,25 @@ func decideRun(ctx context.Context, e *env, o signoffOptions, dir string, p *sig
 	if err != nil {
 		return nil, badData("%v", err)
 	}
-	var c signoff.Case
 	if waiverText != nil {
 		if state.Waivers != nil && string(state.Waivers) != string(waiverText) && len(log.Records) > 0 {
 			fmt.Fprintf(e.stderr, "cvs: run %s: the waivers differ from those of earlier decisions, which become stale\n", visible(r.Meta.RunID))
 		}
 		state.Waivers = waiverText
-		c, err = caseOf(ctx, r, w, at)
-	} else {
-		c, err = caseInForce(ctx, e, dir, r, state)
+	} else if err := waiversReadable(dir, state); err != nil {
+		return nil, err
 	}
+	if p == nil && r.Decisions != nil { // a first decision without a policy needs none; a later one is its own
+		r.Decisions.Rules = artifact.DecisionRules{Approvals: 1}
+	}
+	c, err := caseOf(ctx, r, at)
 	if err != nil {
 		return nil, err
 	}
+	defer c.db.Close()
 	d := &decidedRun{dir: dir, state: state, entry: signoff.Entry{
 		RunID: r.Meta.RunID, Decision: signoff.Decision(o.decision), Role: o.role, Identity: o.identity, Time: at, Tool: toolVersion(),
-		Seen: c.Seen, Waivers: c.Coverage.Used(), Conditions: o.conditions, Checklist: o.confirm,
+		Seen: c.Seen, Waivers: c.Used, Conditions: o.conditions, Checklist: o.confirm,
 	}}
 	if d.entry.Decision == signoff.Reject {
 		return d, nil
@@ -276,7 +280,7 @@ func decideRun(ctx context.Context, e *env, o signoffOptions, dir string, p *sig
 	if state.Deck == "" {
 		fmt.Fprintf(e.stderr, "cvs: run %s: there is no %s; the decision is bound to no deck\n", visible(r.Meta.RunID), deckName)
 	}
-	return d, refusals(d.entry.Decision, dir, r, c, p, o)
+	return d, refusals(d.entry.Decision, dir, r, c.Case, p, o)
 }
 
 // refusals are the reasons why a run is not approved.
@@ -299,12 +303,23 @@ func refusals(decision signoff.Decision, dir string, r *artifact.Run, c signoff.
 	if rules.NotLauncher && signoff.SamePerson(o.identity, r.Meta.Launcher.User) {
 		errs = append(errs, badInput("run %s: %s started it; the policy wants somebody else", r.Meta.RunID, o.identity))
 	}
-	block := rules.Block(c)
+	block := c.Block(nil)
 	if decision == signoff.Conditional {
-		block = rules.BlockAlways(c)
+		block = c.BlockAlways()
 	}
 	for _, why := range block {
 		errs = append(errs, &statusError{1, visible(fmt.Sprintf("run %s: not %s: %s", r.Meta.RunID, map[signoff.Decision]string{signoff.Approve: "approved", signoff.Conditional: "approved on conditions"}[decision], why))})
 	}
 	return errors.Join(errs...)
+}
+
+// waiversReadable refuses to decide under waivers that cannot be read.
+func waiversReadable(dir string, s *signoff.State) error {
+	if s.Waivers == nil {
+		return nil
+	}
+	if _, err := signoff.ParseWaivers(filepath.Join(dir, signoff.Folder, "waivers.json"), s.Waivers); err != nil {
+		return badData("%v", err)
+	}
+	return nil
 }

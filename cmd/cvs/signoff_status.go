@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"cvs/collect/artifact"
 	"cvs/collect/signoff"
+	"cvs/warehouse"
 )
 
 // statusOptions are shared by the commands that read sign-offs.
@@ -58,14 +60,10 @@ func runSignoffStatus(ctx context.Context, e *env, o statusOptions, args []strin
 	if err != nil {
 		return err
 	}
-	var all []*signoff.Status
+	var all []*signoffReport
 	var errs []error
 	for _, dir := range dirs {
-		r, err := artifact.Read(dir)
-		if err != nil {
-			return badData("%v", err)
-		}
-		s, err := assess(ctx, e, dir, r, nil, policy, allowed)
+		s, err := assess(ctx, dir, signoff.Against{Policy: policy, Allowed: allowed}, e.now())
 		if err != nil {
 			return err
 		}
@@ -85,31 +83,122 @@ func runSignoffStatus(ctx context.Context, e *env, o statusOptions, args []strin
 		return errors.Join(errs...)
 	}
 	for _, s := range all {
-		printStatus(e, s)
+		s.print(e)
 	}
 	return errors.Join(errs...)
 }
 
-func printStatus(e *env, s *signoff.Status) {
-	fmt.Fprintf(e.stdout, "%s: %s\n", visible(s.RunID), strings.ToUpper(s.State))
+// A signoffReport is the sign-off of one run as the views say it.
+type signoffReport struct {
+	RunID     string           `json:"run_id"`
+	State     string           `json:"state"`
+	Reasons   []string         `json:"reasons,omitempty"`
+	Head      string           `json:"head,omitempty"` // SHA-256 of the log's last line
+	Failed    int              `json:"failed"`         // gates
+	Waived    int              `json:"waived"`         // of them
+	Decisions []decisionReport `json:"decisions"`
+	Waivers   []string         `json:"waivers,omitempty"` // what to do about them
+	Notes     []string         `json:"notes,omitempty"`
+}
+
+type decisionReport struct {
+	Seq      int       `json:"seq"`
+	Decision string    `json:"decision"`
+	Identity string    `json:"identity"`
+	Role     string    `json:"role"`
+	Time     time.Time `json:"time"`
+	SHA256   string    `json:"line_sha256"`
+	Replaced bool      `json:"replaced"` // the same person decided again later
+	Counts   bool      `json:"counts"`
+	Stale    []string  `json:"stale,omitempty"`
+	Problems []string  `json:"problems,omitempty"`
+}
+
+// assess says how the sign-off of the run in dir stands on a day, from the views.
+func assess(ctx context.Context, dir string, a signoff.Against, at time.Time) (*signoffReport, error) {
+	r, err := readRunAgainst(dir, a)
+	if err != nil {
+		return nil, badData("%v", err)
+	}
+	db, err := warehouse.Open(ctx, "", warehouse.Options{})
+	if err != nil {
+		return nil, badStore(err)
+	}
+	defer db.Close()
+	if _, err := db.Load(ctx, r); err != nil {
+		return nil, err
+	}
+	s, err := reportSignoff(ctx, db, r.Meta.RunID, at)
+	if err != nil {
+		return nil, err
+	}
+	if s.Notes, err = signoff.DeckNotes(dir, r.Decisions); err != nil {
+		return nil, badData("%v", err)
+	}
+	return s, nil
+}
+
+// reportSignoff reads the sign-off views of one run.
+func reportSignoff(ctx context.Context, db *warehouse.DB, runID string, at time.Time) (*signoffReport, error) {
+	state, err := db.SignoffState(ctx, runID, at)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	s := &signoffReport{RunID: runID, State: state.State, Reasons: state.Reasons(), Head: state.Head, Failed: state.Failed, Waived: state.Waived, Decisions: []decisionReport{}}
+	rows, err := db.SignoffStandings(ctx, runID, at)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	for _, x := range rows {
+		s.Decisions = append(s.Decisions, decisionReport{x.Seq, x.Decision, x.Identity, x.Role, x.SignedAt.UTC(), x.SHA, x.Replaced, x.Counts, x.Stale(), x.Problems()})
+	}
+	use, err := db.WaiverUse(ctx, runID, at)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	for _, u := range use {
+		if msg := waiverRemark(u); msg != "" {
+			s.Waivers = append(s.Waivers, msg)
+		}
+	}
+	return s, nil
+}
+
+// waiverRemark is what should be done about a waiver; "" for nothing.
+func waiverRemark(u warehouse.WaiverUseRow) string {
+	name := fmt.Sprintf("waiver %s (%s)", u.WaiverID, u.Target)
+	switch u.Remark {
+	case "unmatched":
+		return name + " matches no gate"
+	case "remove":
+		return name + ": every gate it matches passes; remove it"
+	case "expired":
+		return fmt.Sprintf("%s expired on %s; %d gate(s) fail without it", name, u.LastDay.Format(time.DateOnly), u.Expired)
+	case "outside":
+		return name + ": the failure does not meet its condition"
+	}
+	return ""
+}
+
+func (s *signoffReport) print(e *env) {
+	fmt.Fprintf(e.stdout, "%s: %s; failed gates: %d, of which waived: %d\n", visible(s.RunID), strings.ToUpper(s.State), s.Failed, s.Waived)
 	for _, r := range s.Reasons {
 		fmt.Fprintf(e.stdout, "  %s\n", visible(r))
 	}
-	for _, st := range s.Standings {
+	for _, d := range s.Decisions {
 		mark := "counts"
 		switch {
-		case st.Replaced:
+		case d.Replaced:
 			mark = "replaced by a later decision"
-		case len(st.Problems) > 0:
+		case len(d.Problems) > 0:
 			mark = "does not count"
-		case len(st.Stale) > 0:
+		case len(d.Stale) > 0:
 			mark = "stale"
 		}
-		fmt.Fprintf(e.stdout, "  entry %d: %s by %s (%s) on %s: %s\n", st.Entry.Seq, st.Entry.Decision, visible(st.Entry.Identity), visible(st.Entry.Role),
-			st.Entry.Time.Format(time.RFC3339), mark)
-		for _, n := range st.Notes {
-			fmt.Fprintf(e.stdout, "    note: %s\n", visible(n))
-		}
+		fmt.Fprintf(e.stdout, "  entry %d: %s by %s (%s) on %s: %s\n", d.Seq, d.Decision, visible(d.Identity), visible(d.Role), d.Time.Format(time.RFC3339), mark)
+	}
+	for _, n := range append(slices.Clone(s.Waivers), s.Notes...) {
+		fmt.Fprintf(e.stdout, "  note: %s\n", visible(n))
 	}
 }
 

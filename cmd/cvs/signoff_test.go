@@ -306,7 +306,7 @@ func TestWaiversDoNotTurnGreen(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit %d, %v:\n%s", code, err, out)
 	}
-	if r.Runs[0].Verdict != "FAIL" || len(r.Runs[0].Waived) != 1 || r.Runs[0].Waived[0].Gate.State != "fail" {
+	if r.Runs[0].Verdict != "FAIL" || len(r.Runs[0].Waived) != 1 || r.Runs[0].Waived[0].State != "fail" {
 		t.Errorf("got %+v", r.Runs[0])
 	}
 	d.now = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)

@@ -239,7 +239,7 @@ func runsAt(e *env, path string) ([]loadedRun, error) {
 		return looseRuns(path), nil
 	}
 	if artifact.IsRunDir(path) {
-		r, err := artifact.Read(path)
+		r, err := readRun(path)
 		return []loadedRun{{path, r, err}}, nil
 	}
 	switch o, ok, err := foreignInputs(path); {

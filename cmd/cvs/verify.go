@@ -266,20 +266,26 @@ func verifySignoffs(ctx context.Context, e *env, f *findings, dir string, info *
 		if p.dir == "" {
 			continue
 		}
-		stated := signoff.Listing{}
-		prefix := path.Join(evidence.RunsDir, p.id) + "/"
-		for name, sha := range cut {
-			if rest, ok := strings.CutPrefix(name, prefix); ok && sha != "" {
-				stated[rest] = sha
-			}
-		}
+		stated := statedOf(p.id, cut)
 		if info.Redacted {
 			f.note("sign-off", "%s: left out of a redacted bundle", p.id)
 			continue
 		}
-		if err := verifySignoff(ctx, e, f, p.dir, p.runs[0], stated, allowed); err != nil {
+		if err := verifySignoff(ctx, e, f, p.dir, stated, allowed); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// statedOf are the hashes of those files of a run that are not there whole.
+func statedOf(id string, cut map[string]string) signoff.Listing {
+	stated := signoff.Listing{}
+	prefix := path.Join(evidence.RunsDir, id) + "/"
+	for name, sha := range cut {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && sha != "" {
+			stated[rest] = sha
+		}
+	}
+	return stated
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,26 +18,31 @@ import (
 )
 
 // verifySignoff checks the decisions on one run.
-func verifySignoff(ctx context.Context, e *env, f *findings, dir string, r *artifact.Run, stated signoff.Listing, allowed *signoff.Signers) error {
-	s, err := assess(ctx, e, dir, r, stated, nil, allowed)
+func verifySignoff(ctx context.Context, e *env, f *findings, dir string, stated signoff.Listing, allowed *signoff.Signers) error {
+	s, err := assess(ctx, dir, signoff.Against{Stated: stated, Allowed: allowed}, e.now())
 	if err != nil {
-		f.bad("sign-off", "%s: %s", r.Meta.RunID, shorten(err.Error(), dir))
+		f.bad("sign-off", "%s: %s", filepath.Base(dir), shorten(err.Error(), dir))
 		return nil
 	}
-	for _, x := range s.Findings {
-		f.bad("sign-off", "%s: %s", s.RunID, x)
+	if s.State == signoff.StateTampered {
+		for _, why := range s.Reasons {
+			f.bad("sign-off", "%s: %s", s.RunID, why)
+		}
 	}
-	for _, st := range s.Standings {
-		name := fmt.Sprintf("%s: entry %d, %s by %s (%s)", s.RunID, st.Entry.Seq, st.Entry.Decision, st.Entry.Identity, st.Entry.Role)
-		for _, why := range st.Stale {
+	for _, d := range s.Decisions {
+		name := fmt.Sprintf("%s: entry %d, %s by %s (%s)", s.RunID, d.Seq, d.Decision, d.Identity, d.Role)
+		for _, why := range d.Stale {
 			f.bad("sign-off", "%s no longer holds: %s", name, why)
 		}
-		for _, why := range st.Notes {
-			f.note("sign-off", "%s: %s", name, why)
+		for _, why := range d.Problems {
+			f.bad("sign-off", "%s does not count: %s", name, why)
 		}
-		if len(st.Stale) == 0 && len(st.Problems) == 0 {
+		if len(d.Stale) == 0 && len(d.Problems) == 0 {
 			f.ok("sign-off", "%s: signature and evidence hold", name)
 		}
+	}
+	for _, why := range append(slices.Clone(s.Waivers), s.Notes...) {
+		f.note("sign-off", "%s: %s", s.RunID, why)
 	}
 	f.note("sign-off", "%s: %s", s.RunID, s.State)
 	if s.State == signoff.StatePending {
@@ -51,7 +57,7 @@ func verifyRunDir(ctx context.Context, e *env, f *findings, dir string, allowed 
 	if err := verifyManifest(f, dir, filepath.Base(filepath.Clean(dir)), nil); err != nil {
 		return err
 	}
-	r, err := artifact.Read(dir)
+	r, err := readRun(dir)
 	if err != nil {
 		return badData("%v", err)
 	}
@@ -65,7 +71,7 @@ func verifyRunDir(ctx context.Context, e *env, f *findings, dir string, allowed 
 	if err := verifyOwnDeck(ctx, f, dir, r); err != nil {
 		return err
 	}
-	return verifySignoff(ctx, e, f, dir, r, nil, allowed)
+	return verifySignoff(ctx, e, f, dir, nil, allowed)
 }
 
 // verifyOwnDeck renders the deck of a run directory again, as of when and for

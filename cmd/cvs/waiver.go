@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,10 +54,72 @@ type waiverReport struct {
 	Unmatched []string      `json:"unmatched"` // in every run
 }
 
+// A runCoverage is what the waivers do to the failures of a run. A waived
+// failure stays a failure: it is counted apart, never as a pass.
 type runCoverage struct {
-	RunID   string `json:"run_id"`
-	Verdict string `json:"verdict"` // unchanged by waivers
-	signoff.Coverage
+	RunID     string          `json:"run_id"`
+	Verdict   string          `json:"verdict"` // unchanged by waivers
+	Waived    []waivedFailure `json:"waived"`
+	Unwaived  []string        `json:"unwaived"`  // failed, and nothing covers them
+	Expired   []string        `json:"expired"`   // waivers that would cover a failure but are over
+	Outside   []string        `json:"outside"`   // waivers whose condition a failure does not meet
+	Passing   []string        `json:"passing"`   // waivers all of whose gates pass: to be removed
+	Unmatched []string        `json:"unmatched"` // waivers that match no gate
+}
+
+// A waivedFailure is a failed gate and the waiver that covers it.
+type waivedFailure struct {
+	Gate   string `json:"gate"`
+	State  string `json:"state"` // fail or invalid
+	Reason string `json:"reason"`
+	Waiver string `json:"waiver"` // id
+	Until  string `json:"until"`  // last day, UTC
+	Owner  string `json:"owner"`
+	Issue  string `json:"issue"`
+}
+
+// coverageOf reads what the views say of a run's waivers.
+func coverageOf(ctx context.Context, r *artifact.Run, at time.Time) (*runCoverage, error) {
+	c, err := caseOf(ctx, r, at)
+	if err != nil {
+		return nil, err
+	}
+	defer c.db.Close()
+	out := &runCoverage{RunID: r.Meta.RunID, Verdict: c.Seen.Headline}
+	for _, b := range c.Blocks {
+		switch b.Class {
+		case "failure":
+			out.Unwaived = append(out.Unwaived, b.Reason)
+		case "expired":
+			out.Expired = append(out.Expired, b.Reason)
+		case "outside":
+			out.Outside = append(out.Outside, b.Reason)
+		}
+	}
+	rows, err := c.db.GateWaivers(ctx, r.Meta.RunID, at)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	seen := map[string]bool{}
+	for _, g := range rows {
+		if key := strings.Join([]string{g.Gate, g.Host, g.Reason}, "\x00"); g.Standing == "waived" && !seen[key] {
+			seen[key] = true // two waivers of one gate waive one gate
+			out.Waived = append(out.Waived, waivedFailure{g.Gate, string(g.State), g.Reason, g.WaiverID, g.LastDay.Format(time.DateOnly), g.Owner, g.Issue})
+		}
+	}
+	use, err := c.db.WaiverUse(ctx, r.Meta.RunID, at)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	for _, u := range use {
+		switch u.Remark {
+		case "remove":
+			out.Passing = append(out.Passing, waiverRemark(u))
+		case "unmatched":
+			out.Unmatched = append(out.Unmatched, waiverRemark(u))
+		}
+	}
+	return out, nil
 }
 
 func runWaiversCheck(ctx context.Context, e *env, format, ws string, args []string) error {
@@ -72,15 +136,15 @@ func runWaiversCheck(ctx context.Context, e *env, format, ws string, args []stri
 	}
 	report := waiverReport{Runs: []runCoverage{}}
 	for _, dir := range dirs {
-		r, err := artifact.Read(dir)
+		r, err := readRunAgainst(dir, signoff.Against{Waivers: w})
 		if err != nil {
 			return badData("%v", err)
 		}
-		c, err := caseOf(ctx, r, w, e.now().UTC())
+		c, err := coverageOf(ctx, r, e.now())
 		if err != nil {
 			return err
 		}
-		report.Runs = append(report.Runs, runCoverage{c.Facts.RunID, c.Seen.Headline, c.Coverage})
+		report.Runs = append(report.Runs, *c)
 	}
 	report.join()
 	if format == "json" {
@@ -150,10 +214,10 @@ func printWaivers(e *env, w *signoff.Waivers, r waiverReport) {
 	for _, c := range r.Runs {
 		fmt.Fprintf(e.stdout, "%s: verdict %s (waivers do not change it); failed: %d, of which waived: %d\n", visible(c.RunID), c.Verdict, len(c.Waived)+len(c.Unwaived), len(c.Waived))
 		for _, g := range c.Waived {
-			fmt.Fprintf(e.stdout, "  fail (waived)  %s: %s [waiver %s of %s until %s, %s]\n", visible(g.Gate.Name()), visible(g.Gate.Reason), visible(g.Waiver), visible(g.Owner), g.Until, visible(g.Issue))
+			fmt.Fprintf(e.stdout, "  %s (waived)  %s: %s [waiver %s of %s until %s, %s]\n", g.State, visible(g.Gate), visible(g.Reason), visible(g.Waiver), visible(g.Owner), g.Until, visible(g.Issue))
 		}
-		for _, g := range c.Unwaived {
-			fmt.Fprintf(e.stdout, "  FAIL           %s: %s\n", visible(g.Name()), visible(g.Reason))
+		for _, msg := range c.Unwaived {
+			fmt.Fprintf(e.stdout, "  FAIL           %s\n", visible(msg))
 		}
 		for _, msg := range c.Outside {
 			fmt.Fprintf(e.stdout, "  condition      %s\n", visible(msg))

@@ -232,6 +232,8 @@ type Run struct {
 	Notes      string // notes.md, at most 64 KiB
 	// Problems are the files that were not whole; the rest is still usable.
 	Problems []Problem
+	// Decisions are put in by whoever can check signatures; nil for none.
+	Decisions *Decisions
 }
 
 // A Problem is one thing that is wrong with a run directory.

@@ -103,71 +103,52 @@ func tierList(o obj, key string) []string {
 	return list
 }
 
-// VacuousTiers are the cells' tiers none of whose gates can fail, as
-// "tier of cell". Only tiers in want count; nil wants all.
-func VacuousTiers(gates []Gate, want []string) []string {
-	type key struct{ cell, id, tier string }
-	var order []key
-	canFail, seen := map[key]bool{}, map[key]bool{}
-	for _, g := range gates {
-		if g.Cell == "" || g.State != "pass" && !g.Failed() || want != nil && !slices.Contains(want, g.Tier) {
-			continue
-		}
-		k := key{g.Cell, g.CellID, g.Tier}
-		if !seen[k] {
-			seen[k] = true
-			order = append(order, k)
-		}
-		canFail[k] = canFail[k] || g.Vacuous == ""
-	}
+// A Case is what a decision on one run is about, as the views said it.
+type Case struct {
+	Facts  Facts
+	Seen   Seen
+	Used   []UsedWaiver
+	Judged int // gates of cells that passed or failed
+	// CanFail are those of them that could have failed.
+	CanFail int
+	Blocks  []Block
+}
+
+// A Block is one reason against approving a run, a row of signoff_block.
+type Block struct {
+	Class    string `json:"class"`          // failure, expired, outside, missing, record, vacuous
+	Tier     string `json:"tier,omitempty"` // of a vacuous one
+	Reason   string `json:"reason"`
+	Holds    bool   `json:"holds"`    // under the policy that the case was made with
+	Absolute bool   `json:"absolute"` // against a conditional decision too
+}
+
+// Block lists what stands against approving the run; nothing means it may be
+// approved. Waived failures do not block, expired waivers do. With tiers, those
+// and no others must have gates that can fail; nil leaves it to the policy.
+func (c Case) Block(tiers []string) []string {
 	var out []string
-	for _, k := range order {
-		if !canFail[k] {
-			name := k.id
-			if name == "" {
-				name = k.cell
-			}
-			out = append(out, k.tier+" of "+name)
+	for _, b := range c.Blocks {
+		holds := b.Holds
+		if b.Class == "vacuous" && tiers != nil {
+			holds = slices.Contains(tiers, b.Tier)
+		}
+		if holds {
+			out = append(out, b.Reason)
 		}
 	}
 	return out
 }
 
-// A Case is what a decision on one run is about.
-type Case struct {
-	Facts    Facts
-	Seen     Seen
-	Gates    []Gate
-	Coverage Coverage
-	// Missing are the planned cells and tasks without a usable result.
-	Missing []string
-}
-
-// Block lists what stands against approving the run under the rules; nothing
-// means it may be approved. Waived failures do not block, expired waivers do.
-func (r Rules) Block(c Case) []string {
+// BlockAlways lists what stands even against a conditional decision: a tier
+// whose gates cannot fail says nothing that a condition could mend, and an
+// expired waiver is no waiver.
+func (c Case) BlockAlways() []string {
 	var out []string
-	for _, g := range c.Coverage.Unwaived {
-		out = append(out, fmt.Sprintf("%s fails and is not waived: %s", g.Name(), g.Reason))
-	}
-	out = append(out, c.Coverage.Expired...)
-	out = append(out, c.Coverage.Outside...)
-	if !r.AllowPartial {
-		out = append(out, c.Missing...)
-		if c.Seen.Incomplete && len(c.Missing) == 0 {
-			out = append(out, "the run is incomplete")
+	for _, b := range c.Blocks {
+		if b.Holds && b.Absolute {
+			out = append(out, b.Reason)
 		}
-	}
-	if c.Seen.Headline == "RECORD" && !r.AllowRecord {
-		out = append(out, "the run gates nothing (record): there is nothing to approve")
-	}
-	return append(out, r.vacuous(c)...)
-}
-
-func (r Rules) vacuous(c Case) []string {
-	var out []string
-	for _, t := range VacuousTiers(c.Gates, r.Calibrated) {
-		out = append(out, "tier "+t+" is wholly vacuous: none of its gates can fail")
 	}
 	return out
 }
@@ -181,13 +162,6 @@ func (r Rules) MissingItems(confirmed []string) []string {
 		}
 	}
 	return out
-}
-
-// BlockAlways lists what stands even against a conditional decision: a tier
-// whose gates cannot fail says nothing that a condition could mend, and an
-// expired waiver is no waiver.
-func (r Rules) BlockAlways(c Case) []string {
-	return append(slices.Clone(c.Coverage.Expired), r.vacuous(c)...)
 }
 
 // SignedPolicy is the policy that the last decision in the log was made under,

@@ -17,7 +17,8 @@ const (
 // A Candidate is one run offered for a release.
 type Candidate struct {
 	Case
-	Signoff Status
+	State   string   // of its sign-off
+	Reasons []string // of that state
 }
 
 // A Need is one requirement and the run that is taken for it.
@@ -110,24 +111,12 @@ func worse(a, b string) string {
 }
 
 func (p *Policy) need(n *Need, r Requirement, c *Candidate, at time.Time) {
-	n.RunID, n.Signoff, n.Waived = c.Facts.RunID, c.Signoff.State, len(c.Coverage.Waived)
-	for _, g := range c.Gates {
-		if g.State == "pass" || g.Failed() {
-			n.Gates++
-			if g.Vacuous != "" {
-				n.Vacuous++
-			}
-		}
-	}
+	n.RunID, n.Signoff, n.Waived, n.Gates, n.Vacuous = c.Facts.RunID, c.State, c.Seen.Waived, c.Judged, c.Judged-c.CanFail
 	block := func(format string, args ...any) {
 		n.Verdict = ReleaseBlocked
 		n.Reasons = append(n.Reasons, fmt.Sprintf(format, args...))
 	}
-	rules := p.Signoff
-	if r.Calibrated != nil {
-		rules.Calibrated = r.Calibrated
-	}
-	for _, why := range rules.Block(c.Case) {
+	for _, why := range c.Block(r.Calibrated) {
 		block("%s", why)
 	}
 	if n.Waived > 0 && !p.Release.AllowWaived {
@@ -154,12 +143,12 @@ func (p *Policy) need(n *Need, r Requirement, c *Candidate, at time.Time) {
 	if !p.Release.NeedSignoff {
 		return
 	}
-	switch c.Signoff.State {
+	switch c.State {
 	case StateApproved:
 	case StateConditional:
 		n.Verdict = worse(n.Verdict, ReleaseConditional)
-		n.Reasons = append(n.Reasons, c.Signoff.Reasons...)
+		n.Reasons = append(n.Reasons, c.Reasons...)
 	default:
-		block("sign-off: %s", strings.Join(append([]string{c.Signoff.State}, c.Signoff.Reasons...), ": "))
+		block("sign-off: %s", strings.Join(append([]string{c.State}, c.Reasons...), ": "))
 	}
 }

@@ -3,7 +3,6 @@ package signoff
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 )
@@ -123,36 +122,6 @@ func (w Waiver) text() string {
 	return s
 }
 
-// A Gate is one gate as the views judged it.
-type Gate struct {
-	RunID     string   `json:"run_id"`
-	Cell      string   `json:"cell,omitempty"` // cell key
-	CellID    string   `json:"cell_id,omitempty"`
-	Task      string   `json:"task,omitempty"`
-	Host      string   `json:"host,omitempty"`
-	Tier      string   `json:"tier,omitempty"`
-	Metric    string   `json:"metric"`
-	State     string   `json:"state"` // as in view gates
-	MarginPct *float64 `json:"margin_pct,omitempty"`
-	Reason    string   `json:"reason,omitempty"`
-	Vacuous   string   `json:"vacuous,omitempty"` // why it cannot fail, "" if it can
-}
-
-// Failed reports a gate that counts as failed.
-func (g Gate) Failed() bool { return g.State == "fail" || g.State == "invalid" }
-
-// Name is where the gate is, for messages.
-func (g Gate) Name() string {
-	where := g.CellID
-	if where == "" {
-		where = g.Cell
-	}
-	if where == "" {
-		where = g.Task
-	}
-	return strings.TrimSpace(where + " " + g.Metric)
-}
-
 // Facts are what a run is, for conditions and requirements.
 type Facts struct {
 	RunID, Profile, Model, Precision, GPUArch, Driver string
@@ -160,126 +129,4 @@ type Facts struct {
 	Started                                           time.Time // zero: not stated
 	Simulated                                         bool
 	LauncherUser                                      string
-}
-
-// A WaivedGate is a failed gate and the waiver that covers it.
-type WaivedGate struct {
-	Gate   Gate   `json:"gate"`
-	Waiver string `json:"waiver"` // id
-	Until  string `json:"until"`
-	Owner  string `json:"owner"`
-	Issue  string `json:"issue"`
-}
-
-// A Coverage is what the waivers do to the failures of a run. A waived failure
-// stays a failure: it is counted apart, never as a pass.
-type Coverage struct {
-	Waived    []WaivedGate `json:"waived"`
-	Unwaived  []Gate       `json:"unwaived"`  // failed, and nothing covers them
-	Expired   []string     `json:"expired"`   // waivers that would cover a failure but are over
-	Outside   []string     `json:"outside"`   // waivers whose condition a failure does not meet
-	Passing   []string     `json:"passing"`   // waivers all of whose gates pass: to be removed
-	Unmatched []string     `json:"unmatched"` // waivers that match no gate
-}
-
-// Used lists the waivers that cover a failure.
-func (c Coverage) Used() []UsedWaiver {
-	n := map[string]*UsedWaiver{}
-	var ids []string
-	for _, w := range c.Waived {
-		if n[w.Waiver] == nil {
-			n[w.Waiver] = &UsedWaiver{ID: w.Waiver, Expires: w.Until}
-			ids = append(ids, w.Waiver)
-		}
-		n[w.Waiver].Gates++
-	}
-	slices.Sort(ids)
-	var out []UsedWaiver
-	for _, id := range ids {
-		out = append(out, *n[id])
-	}
-	return out
-}
-
-func (w Waiver) fits(g Gate) bool {
-	if !Glob(w.Metric, g.Metric) {
-		return false
-	}
-	if w.Task != "" {
-		return g.Task != "" && Glob(w.Task, g.Task)
-	}
-	return g.Cell != "" && (Glob(w.Cell, g.Cell) || Glob(w.Cell, g.CellID))
-}
-
-// holds reports whether the condition is met; why not otherwise.
-func (c Condition) holds(g Gate, f Facts) (why string) {
-	for _, x := range [][3]string{{"model", c.Model, f.Model}, {"driver", c.Driver, f.Driver}, {"gpu_arch", c.GPUArch, f.GPUArch}, {"precision", c.Precision, f.Precision}} {
-		if x[1] != "" && !Glob(x[1], x[2]) {
-			return fmt.Sprintf("%s is %s, not %s", x[0], x[2], x[1])
-		}
-	}
-	if c.WorstMarginPct == nil {
-		return ""
-	}
-	if g.MarginPct == nil {
-		return "the failure has no margin"
-	}
-	if *g.MarginPct < *c.WorstMarginPct {
-		return fmt.Sprintf("the margin is %.2f %%, worse than %g %%", *g.MarginPct, *c.WorstMarginPct)
-	}
-	return ""
-}
-
-// Apply says which failures of a run the waivers cover at a time. It may be
-// called with nil, for no waivers. A cell without a result has no gates: nothing
-// waives a missing measurement.
-func (w *Waivers) Apply(gates []Gate, f Facts, at time.Time) Coverage {
-	var c Coverage
-	var list []Waiver
-	if w != nil {
-		list = w.List
-	}
-	matched, failed := make([]bool, len(list)), make([]bool, len(list))
-	expired, outside := make([]bool, len(list)), make([]bool, len(list))
-	for _, g := range gates {
-		covered := false
-		for i, one := range list {
-			if !one.fits(g) || g.State != "pass" && !g.Failed() {
-				continue
-			}
-			matched[i] = true
-			if !g.Failed() {
-				continue
-			}
-			failed[i] = true
-			why := one.When.holds(g, f)
-			switch {
-			case why != "":
-				if !outside[i] {
-					outside[i] = true
-					c.Outside = append(c.Outside, fmt.Sprintf("waiver %s does not cover %s: %s", one.ID, g.Name(), why))
-				}
-			case !at.Before(one.Expires):
-				if !expired[i] {
-					expired[i] = true
-					c.Expired = append(c.Expired, fmt.Sprintf("waiver %s expired on %s: %s fails without it", one.ID, one.LastDay(), g.Name()))
-				}
-			case !covered:
-				covered = true
-				c.Waived = append(c.Waived, WaivedGate{Gate: g, Waiver: one.ID, Until: one.LastDay(), Owner: one.Owner, Issue: one.Issue})
-			}
-		}
-		if g.Failed() && !covered {
-			c.Unwaived = append(c.Unwaived, g)
-		}
-	}
-	for i, one := range list {
-		switch {
-		case !matched[i]:
-			c.Unmatched = append(c.Unmatched, fmt.Sprintf("waiver %s (%s, metric %s) matches no gate", one.ID, one.target(), one.Metric))
-		case !failed[i]:
-			c.Passing = append(c.Passing, fmt.Sprintf("waiver %s (%s, metric %s): every gate it matches passes; remove it", one.ID, one.target(), one.Metric))
-		}
-	}
-	return c
 }
