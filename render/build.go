@@ -38,7 +38,7 @@ func Build(d *Data, o Options) *Deck {
 	deck.Families = b.families()
 	deck.Worst = b.worst()
 	deck.Card = b.card()
-	for _, s := range []func() *Section{b.matrix, b.charts, b.front, b.previous, b.changed, b.golden, b.parity, b.scaling,
+	for _, s := range []func() *Section{b.matrix, b.charts, b.front, b.distributions, b.previous, b.changed, b.golden, b.parity, b.scaling,
 		b.results, b.cellCards, b.serviceLevel, b.checks, b.accuracy, b.needles, b.drafts, b.telemetry, b.kernel, b.tasks, b.quality, b.lifecycle, b.logs, b.artifacts, b.notes} {
 		if sec := s(); sec != nil {
 			sec.Problem = text(d.Problems[sec.ID])

@@ -30,7 +30,7 @@ type Figure struct {
 
 // figureData is what the page's script draws.
 type figureData struct {
-	kind   string // "line" or "front"
+	kind   string // "line", "front" or "quantile"
 	metric string
 	sign   string // of the gate: ≥ or ≤
 	points []point
@@ -38,6 +38,9 @@ type figureData struct {
 	cells  []*cell // whose the points are
 	also   []series
 }
+
+// Kind is how the page's script draws it.
+func (f *Figure) Kind() string { return f.data.kind }
 
 // A point is one concurrency of a series. A nil Value is a gap, a nil Gate no
 // bound.
@@ -176,7 +179,15 @@ func options() map[string]any {
 	front.AddSeries("value", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "emptyCircle", SymbolSize: 7}))
 	front.AddSeries("bad", nil, charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(true), Symbol: "diamond", SymbolSize: 13}))
 	front.Validate()
-	return map[string]any{"line": line.JSON(), "front": front.JSON()}
+	quantile := charts.NewLine()
+	quantile.SetGlobalOptions(append(hidden,
+		charts.WithInitializationOpts(opts.Initialization{ChartID: "quantile"}),
+		charts.WithGridOpts(opts.Grid{Left: "4", Right: "40", Top: "18", Bottom: "24", ContainLabel: opts.Bool(true)}),
+		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "axis"}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: 100, Name: "Share of requests, %", NameLocation: "middle", NameGap: 26}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, Name: ""}))...)
+	quantile.Validate()
+	return map[string]any{"line": line.JSON(), "front": front.JSON(), "quantile": quantile.JSON()}
 }
 
 // chartData appends the points of every figure of the deck.

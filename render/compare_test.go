@@ -58,6 +58,7 @@ var _ interface {
 	differ
 	accuracyComparer
 	meaner
+	timeKeeper
 } = (*warehouse.DB)(nil)
 
 func history() historian {
@@ -202,5 +203,33 @@ func TestOtherRunInCharts(t *testing.T) {
 		if f.Also != nil {
 			t.Errorf("%s has a line of values that were not compared", f.Title)
 		}
+	}
+}
+
+// Distributions have a line and a row a cell, and no section without data.
+func TestDistributions(t *testing.T) {
+	t.Parallel()
+	d := fixture()
+	for _, s := range Build(d, testOptions).Sections {
+		if s.ID == "distributions" {
+			t.Error("a section without anything to show")
+		}
+	}
+	for _, c := range d.Cells[:2] {
+		for _, p := range []float64{0, 0.5, 0.99, 1} {
+			d.Quantiles = append(d.Quantiles, warehouse.QuantileRow{CellKey: c.CellKey, Host: "node-01", Measure: "ttft", Requests: 80, Probability: p, MS: 100 + 200*p})
+		}
+	}
+	deck := Build(d, testOptions)
+	s := section(t, deck, "distributions")
+	if len(s.Shapes) != 1 || len(s.Shapes[0].Figures) != 1 || len(s.Tables[0].Rows) != 2 {
+		t.Fatalf("%d shapes, %d rows", len(s.Shapes), len(s.Tables[0].Rows))
+	}
+	cells := s.Tables[0].Rows[0].Cells
+	if got := cells[3].Text + " " + cells[5].Text + " " + cells[6].Text + " " + cells[9].Text; got != "100 200 — 300" && got != "100.00 200.00 — 300.00" {
+		t.Errorf("row: %s", got)
+	}
+	if !strings.Contains(string(deck.data), `"also":[{"label":"16","points":[[0,100],[50,200],[99,298],[100,300]]},{"label":"32"`) {
+		t.Error("the page's data lacks the lines")
 	}
 }

@@ -58,6 +58,7 @@ type Data struct {
 	Golden    []ComparedRow     // against the pinned run
 	Parity    []ComparedRow     // against another framework
 	Changed   []warehouse.ChangedRow
+	Quantiles []warehouse.QuantileRow         // of the times of single requests
 	Means     map[string]warehouse.MeanChange // of a comparison, by meanKey
 	Scaling   []warehouse.ScalingRow
 

@@ -33,6 +33,9 @@ type (
 	accuracyComparer interface {
 		AccuracyPrevRun(ctx context.Context, runID string) ([]warehouse.AccuracyPrevRow, error)
 	}
+	timeKeeper interface {
+		RequestQuantiles(ctx context.Context, runID string) ([]warehouse.QuantileRow, error)
+	}
 	meaner interface {
 		MeanChanges(ctx context.Context, all []warehouse.Ratios) ([]warehouse.MeanChange, error)
 	}
@@ -107,6 +110,11 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 		}
 	}
 	var err error
+	if s, ok := src.(timeKeeper); ok {
+		if d.Quantiles, err = s.RequestQuantiles(ctx, runID); may("distributions", err) != nil {
+			return err
+		}
+	}
 	if s, ok := src.(scaler); ok {
 		if d.Scaling, err = s.Scaling(ctx, runID); may("scaling", err) != nil {
 			return err

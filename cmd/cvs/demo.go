@@ -29,7 +29,7 @@ func (o *demoOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.allPass, "all-pass", false, "let no cell get slower on purpose")
 	f.BoolVar(&o.quick, "quick", false, "only the last sweep, without a baseline and a run of vLLM-ATOM to compare with")
 	f.Uint64Var(&o.lab.seed, "seed", 1, "seed of the simulated hardware's jitter")
-	f.Float64Var(&o.lab.speed, "speed", 6, "how many times faster than the modelled hardware")
+	f.Float64Var(&o.lab.speed, "speed", 8, "how many times faster than the modelled hardware")
 	o.lab.nodes = 1
 }
 

@@ -191,13 +191,13 @@
   // (functions), or follows the reader's light or dark setting, is added here.
   function dress(f) {
     var css = getComputedStyle(root), v = function (n) { return css.getPropertyValue("--" + n).trim(); };
-    var o = JSON.parse(JSON.stringify(data.options[f.kind])), font = css.fontFamily, front = f.kind === "front";
+    var o = JSON.parse(JSON.stringify(data.options[f.kind])), font = css.fontFamily, front = f.kind === "front", quantile = f.kind === "quantile";
     var label = { color: v("mute"), fontSize: 11, fontFamily: font };
     var ticks = f.points.map(function (p) { return p[0]; });
     o.backgroundColor = "transparent";
     o.textStyle = { fontFamily: font, color: v("soft") };
     (o.xAxis || []).forEach(function (ax) {
-      if (front) {
+      if (front || quantile) {
         ax.axisLabel = label;
         ax.axisTick = { lineStyle: { color: v("line2") } };
       } else {
@@ -236,6 +236,12 @@
     }).filter(function (s) { return s.name === "value" || s.data.some(function (d) { return d.value[1] !== null; }); });
     // Other runs, told apart by dashes and marks and not by colour alone.
     (f.also || []).forEach(function (a, i) {
+      if (quantile) {
+        var tone = v(["series", "also0", "gate", "also1"][i % 4]);
+        o.series.push({ type: "line", name: a.label, data: a.points, symbol: "none", itemStyle: { color: tone }, lineStyle: { color: tone, width: 1.5, type: i > 3 ? [6, 3] : "solid" },
+          endLabel: { show: true, formatter: "{a}", color: tone, fontFamily: font, fontSize: 11 }, labelLayout: { moveOverlap: "shiftY" }, emphasis: { disabled: true } });
+        return;
+      }
       var color = v("also" + i % 2);
       o.series.push({ type: "line", name: a.label, data: a.points.map(function (p) { return { value: p, name: a.label }; }), step: front ? "end" : false,
         symbol: i % 2 ? "triangle" : "emptyRect", symbolSize: 6, itemStyle: { color: color }, lineStyle: { color: color, width: 1.5, type: i % 2 ? [2, 3] : [8, 4] }, z: 1, emphasis: { disabled: true } });
@@ -249,6 +255,7 @@
       axisPointer: { type: "line", snap: true, lineStyle: { color: v("line2"), type: "solid" }, label: { show: false } },
       formatter: function (ps) {
         if (front) return ps.name + "\n" + number(ps.value[0]) + " tok/s per user\n" + number(ps.value[1]) + " tok/s per GPU";
+        if (quantile) return [number(ps[0].value[0]) + " % of requests within"].concat(ps.map(function (p) { return "concurrency " + p.seriesName + ": " + number(p.value[1]) + " " + f.unit; })).join("\n");
         var lines = ["Concurrency " + ps[0].value[0]];
         ps.forEach(function (p) {
           if (p.seriesName === "bad") return;
