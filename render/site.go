@@ -24,29 +24,34 @@ import (
 // run. It is written beside its deck, so that an index can be made of a folder
 // into which several warehouses publish.
 type Entry struct {
-	Version    int         `json:"entry_version"` // 1
-	RunID      string      `json:"run_id"`
-	Folder     string      `json:"folder"` // below runs/
-	Started    *time.Time  `json:"started_at"`
-	Published  time.Time   `json:"published_at"`
-	Model      string      `json:"model"`
-	Precision  string      `json:"precision"`
-	GPU        string      `json:"gpu"`
-	Driver     string      `json:"driver"`
-	TP         int         `json:"tp"`
-	PP         int         `json:"pp"`
-	DP         int         `json:"dp"`
-	NNodes     int         `json:"nnodes"`
-	Simulated  bool        `json:"simulated"`
-	Image      string      `json:"image"`
-	Tool       string      `json:"tool_version"`
-	Verdict    string      `json:"verdict"` // pass, fail, record
-	Incomplete bool        `json:"incomplete"`
-	Expected   int         `json:"cells_expected"`
-	Measured   int         `json:"cells_measured"`
-	Failed     int         `json:"gates_failed"`
-	Evaluated  int         `json:"gates_evaluated"`
-	Peak       *float64    `json:"peak_output_throughput"` // tok/s, of the best cell
+	Version    int        `json:"entry_version"` // 1
+	RunID      string     `json:"run_id"`
+	Folder     string     `json:"folder"` // below runs/
+	Started    *time.Time `json:"started_at"`
+	Published  time.Time  `json:"published_at"`
+	Model      string     `json:"model"`
+	Precision  string     `json:"precision"`
+	GPU        string     `json:"gpu"`
+	Driver     string     `json:"driver"`
+	TP         int        `json:"tp"`
+	PP         int        `json:"pp"`
+	DP         int        `json:"dp"`
+	NNodes     int        `json:"nnodes"`
+	Simulated  bool       `json:"simulated"`
+	Image      string     `json:"image"`
+	Tool       string     `json:"tool_version"`
+	Verdict    string     `json:"verdict"` // pass, fail, record
+	Incomplete bool       `json:"incomplete"`
+	Expected   int        `json:"cells_expected"`
+	Measured   int        `json:"cells_measured"`
+	Failed     int        `json:"gates_failed"`
+	Evaluated  int        `json:"gates_evaluated"`
+	Peak       *float64   `json:"peak_output_throughput"` // tok/s, of the best cell
+	// Against the run before, + is better: see macro mean_change. Entries of older
+	// publishers have none.
+	Change     *float64    `json:"output_change_pct,omitempty"`
+	ChangeLow  *float64    `json:"output_change_low_pct,omitempty"`
+	ChangeHigh *float64    `json:"output_change_high_pct,omitempty"`
 	Cells      []EntryCell `json:"cells"`
 }
 
@@ -67,6 +72,9 @@ func EntryOf(d *Data, o Options) Entry {
 		Driver: r.Driver, TP: r.TP, PP: r.PP, DP: r.DP, NNodes: r.NNodes, Simulated: r.Simulated, Image: r.Image, Tool: r.ToolVersion,
 		Verdict: string(d.Status.Verdict), Incomplete: d.Status.Incomplete, Expected: d.Status.Expected, Measured: d.Status.Measured,
 		Failed: d.Status.Fail + d.Status.Invalid, Evaluated: d.Status.Pass + d.Status.Fail + d.Status.Invalid, Cells: []EntryCell{}}
+	if m, ok := d.Means[meanKey("previous", metric.Headline)]; ok {
+		e.Change, e.ChangeLow, e.ChangeHigh = m.BetterPct, m.LowPct, m.HighPct
+	}
 	usable := func(v *float64) *float64 {
 		if v == nil || !finite(*v) {
 			return nil
@@ -166,12 +174,12 @@ func WriteIndex(w io.Writer, entries []Entry, problems []string, o Options) erro
 	per := &Section{ID: "configurations", Title: "Configurations", Count: strconv.Itoa(len(configs)),
 		Intro: "The newest run of each configuration, and the best output throughput of its runs from the oldest to the newest. Simulated runs have configurations of their own."}
 	t := &Table{ID: "configuration-table", Caption: "Configurations", Tall: true, Tools: true, Head: []Column{{Text: "Newest"}, {Text: "Model", Filter: true}, {Text: "GPU", Filter: true}, {Text: "Framework", Filter: true},
-		{Text: "Setup"}, {Text: "Newest run"}, {Text: "Peak output", Unit: "tok/s", Class: "n"}, {Text: "Over time", Class: "barcell"}, {Text: "Runs", Class: "n"}, {Text: "History"}}}
+		{Text: "Setup"}, {Text: "Newest run"}, {Text: "Peak output", Unit: "tok/s", Class: "n"}, {Text: "Over time", Class: "barcell"}, changeColumn, {Text: "Runs", Class: "n"}, {Text: "History"}}}
 	for _, c := range configs {
 		e := c[0]
 		m := e.mark()
 		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: orDash(text(e.Model))}, {Text: orDash(text(e.GPU))}, {Text: orDash(text(e.Driver))},
-			{Text: e.setup()}, e.deckLink(""), peakCell(e.Peak), {Class: "barcell", Spark: spark(peaks(c))}, {Text: strconv.Itoa(len(c)), Class: "n"}, {Text: "Show", Page: "history/" + e.HistoryName()}}})
+			{Text: e.setup()}, e.deckLink(""), peakCell(e.Peak), {Class: "barcell", Spark: spark(peaks(c))}, e.changeCell(), {Text: strconv.Itoa(len(c)), Class: "n"}, {Text: "Show", Page: "history/" + e.HistoryName()}}})
 	}
 	per.Tables = []*Table{t}
 	all := &Section{ID: "runs", Title: "All runs", Count: strconv.Itoa(len(entries)), Intro: "Newest first. A name leads to the run's deck."}
@@ -300,7 +308,7 @@ func runTable(entries []Entry, up string, identity bool) *Table {
 	if identity {
 		t.Head = append(t.Head, Column{Text: "Model", Filter: true}, Column{Text: "GPU", Filter: true}, Column{Text: "Framework", Filter: true}, Column{Text: "Setup"})
 	}
-	t.Head = append(t.Head, Column{Text: "Cells", Title: "measured of planned"}, Column{Text: "Gates failed", Class: "n"}, Column{Text: "Peak output", Unit: "tok/s", Class: "n"}, Column{Text: "Image"}, Column{Text: "Data"})
+	t.Head = append(t.Head, Column{Text: "Cells", Title: "measured of planned"}, Column{Text: "Gates failed", Class: "n"}, Column{Text: "Peak output", Unit: "tok/s", Class: "n"}, changeColumn, Column{Text: "Image"}, Column{Text: "Data"})
 	for _, e := range entries {
 		m := e.mark()
 		cells := []Cell{{Mark: &m}, e.deckLink(up)}
@@ -314,7 +322,7 @@ func runTable(entries []Entry, up string, identity bool) *Table {
 		if e.Evaluated == 0 {
 			failed = Cell{Text: "none judged", Class: "n dim", HasRaw: true}
 		}
-		cells = append(cells, Cell{Text: fmt.Sprintf("%d of %d", e.Measured, e.Expected), Class: "nw"}, failed, peakCell(e.Peak), Cell{Text: orDash(text(e.Image)), Class: "id"},
+		cells = append(cells, Cell{Text: fmt.Sprintf("%d of %d", e.Measured, e.Expected), Class: "nw"}, failed, peakCell(e.Peak), e.changeCell(), Cell{Text: orDash(text(e.Image)), Class: "id"},
 			Cell{Text: "JSON", Page: up + "runs/" + e.Folder + "/" + SidecarName})
 		t.Rows = append(t.Rows, Row{Mark: m, Cells: cells})
 	}
@@ -326,6 +334,19 @@ func peakCell(v *float64) Cell {
 		return Cell{Text: "—", Class: "n dim", HasRaw: true}
 	}
 	return Cell{Text: rounded(metric.Headline, *v), Class: "n", Title: exact(*v), Raw: exact(*v), HasRaw: true}
+}
+
+var changeColumn = Column{Text: "Change", Title: "output throughput against the run before, + is better: geometric mean of the cells and its 95 % interval", Class: "n"}
+
+func (e Entry) changeCell() Cell {
+	if e.Change == nil || !finite(*e.Change) {
+		return Cell{Text: "not compared", Class: "n dim", HasRaw: true}
+	}
+	c := Cell{Text: percent(*e.Change), Class: "n", Title: exact(*e.Change), Raw: exact(*e.Change), HasRaw: true}
+	if e.ChangeLow != nil && e.ChangeHigh != nil && finite(*e.ChangeLow) && finite(*e.ChangeHigh) {
+		c.Small = percent(*e.ChangeLow) + " … " + percent(*e.ChangeHigh)
+	}
+	return c
 }
 
 func peaks(newest []Entry) []*float64 {
