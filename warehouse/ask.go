@@ -62,7 +62,7 @@ func (e *AskError) Error() string { return e.Msg }
 // it cannot write: the statement must be one SELECT (or DESCRIBE, SHOW,
 // SUMMARIZE, EXPLAIN), and runs in a read-only transaction that is rolled back.
 func (w *DB) Ask(ctx context.Context, text string, args ...any) (*Rows, error) {
-	if err := w.late(ctx); err != nil {
+	if err := errors.Join(w.late(ctx), w.Measure(ctx)); err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
 	}
 	conn, err := w.db.Conn(ctx)

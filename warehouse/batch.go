@@ -18,6 +18,7 @@ import (
 // the column order of sql/schema.
 type batch struct {
 	run      *artifact.Run
+	doc      *ingest.Document // of the run's one file, where it was read before
 	meta     artifact.Meta
 	rows     map[string][][]driver.Value
 	shapes   map[string][][]driver.Value // rows of shape_key by shape
@@ -50,8 +51,9 @@ type sampleRow struct {
 	unusable bool
 }
 
-func build(run *artifact.Run, digest string) *batch {
-	b := &batch{run: run, meta: run.Meta, rows: make(map[string][][]driver.Value), shapes: make(map[string][][]driver.Value), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
+func build(src *Source, digest string) *batch {
+	run := src.Run
+	b := &batch{run: run, doc: src.doc, meta: run.Meta, rows: make(map[string][][]driver.Value), shapes: make(map[string][][]driver.Value), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
 	for _, c := range run.Expected.Cells {
 		row := &cellRow{ExpectedCell: c, planned: true}
 		b.cells, b.byKey[c.Key] = append(b.cells, row), row
@@ -72,7 +74,16 @@ func build(run *artifact.Run, digest string) *batch {
 	b.planRows()
 	b.sampleRows()
 	b.originRow()
+	b.add("unmeasured", b.meta.RunID)
 	return b
+}
+
+// parse reads a result, unless that was done when its run was made.
+func (b *batch) parse(r artifact.Result) (*ingest.Document, error) {
+	if b.doc != nil && len(b.run.Results)+len(b.run.Accuracy) == 1 {
+		return b.doc, nil
+	}
+	return ingest.Parse(r.Path, r.Data)
 }
 
 func (b *batch) add(table string, row ...driver.Value) { b.rows[table] = append(b.rows[table], row) }

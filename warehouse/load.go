@@ -4,18 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
 
-	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sync/errgroup" // bounded workers
 
 	"cvs/collect/artifact"
@@ -60,7 +56,7 @@ func (e *ConflictError) Error() string {
 
 // loaderVersion changes when the loader stores more or other rows of the same
 // files, so that loading again replaces them.
-const loaderVersion = 5
+const loaderVersion = 6
 
 // A transaction of Load holds at most this many runs and bytes of raw files: a
 // commit costs more than a small run, and a crash loses what is not committed.
@@ -76,6 +72,20 @@ const (
 // reason other than a conflict; conflicts are joined into the error as
 // *ConflictError.
 func (w *DB) Load(ctx context.Context, runs ...*artifact.Run) ([]LoadResult, error) {
+	sources := make([]*Source, len(runs))
+	for i, r := range runs {
+		sources[i] = NewSource(r)
+	}
+	results, err := w.LoadSources(ctx, sources...)
+	if merr := w.Measure(ctx); merr != nil {
+		err = errors.Join(err, merr)
+	}
+	return results, err
+}
+
+// LoadSources is [DB.Load] for many runs: computing their measurements is left
+// to [DB.Measure], which the next question does by itself.
+func (w *DB) LoadSources(ctx context.Context, sources ...*Source) ([]LoadResult, error) {
 	if w.readOnly {
 		return nil, fmt.Errorf("load: the warehouse %s is open read-only", w.path)
 	}
@@ -84,55 +94,46 @@ func (w *DB) Load(ctx context.Context, runs ...*artifact.Run) ([]LoadResult, err
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	defer conn.Close()
-	// a history too short to show a shift needs no search for one
-	var stored int
-	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM run").Scan(&stored); err != nil {
-		return nil, fmt.Errorf("load: %w", err)
-	}
-	search := stored+len(runs) >= shortestHistory
-	if search {
-		if err := w.late(ctx); err != nil {
-			return nil, fmt.Errorf("load: %w", err)
-		}
-	}
 	var results []LoadResult
 	var conflicts []error
-	for len(runs) > 0 {
-		n := batchLen(runs)
-		r, refused, err := loadBatch(ctx, conn, runs[:n], search)
+	for len(sources) > 0 {
+		n := batchLen(sources)
+		r, refused, err := w.loadBatch(ctx, conn, sources[:n])
 		if err != nil && n > 1 && ctx.Err() == nil {
 			n = 1 // so that one bad run takes no other with it
-			r, refused, err = loadBatch(ctx, conn, runs[:n], search)
+			r, refused, err = w.loadBatch(ctx, conn, sources[:n])
 		}
 		conflicts = append(conflicts, refused...)
 		if err != nil {
-			return results, errors.Join(append(conflicts, fmt.Errorf("load run %s: %w", runs[0].Meta.RunID, err))...)
+			return results, errors.Join(append(conflicts, fmt.Errorf("load run %s: %w", sources[0].Run.Meta.RunID, err))...)
 		}
 		results = append(results, r...)
-		runs = runs[n:]
+		sources = sources[n:]
 	}
 	return results, errors.Join(conflicts...)
 }
 
 // batchLen is how many of runs go into one transaction: never one id twice.
-func batchLen(runs []*artifact.Run) int {
+func batchLen(sources []*Source) int {
 	ids := make(map[string]bool)
 	bytes := 0
-	for i, r := range runs {
-		for _, x := range slices.Concat(r.Results, r.Accuracy) {
+	for i, s := range sources {
+		for _, x := range s.Run.Results {
 			bytes += len(x.Data)
 		}
-		if i > 0 && (i == batchRuns || bytes > batchBytes || ids[r.Meta.RunID]) {
+		for _, x := range s.Run.Accuracy {
+			bytes += len(x.Data)
+		}
+		if i > 0 && (i == batchRuns || bytes > batchBytes || ids[s.Run.Meta.RunID]) {
 			return i
 		}
-		ids[r.Meta.RunID] = true
+		ids[s.Run.Meta.RunID] = true
 	}
-	return len(runs)
+	return len(sources)
 }
 
-func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search bool) (results []LoadResult, conflicts []error, err error) {
-	digests := make([]string, len(runs))
-	each(len(runs), func(i int) { digests[i] = contentDigest(runs[i]) })
+func (w *DB) loadBatch(ctx context.Context, conn *sql.Conn, sources []*Source) (results []LoadResult, conflicts []error, err error) {
+	each(len(sources), func(i int) { sources[i].contentDigest() })
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return nil, nil, err
 	}
@@ -143,23 +144,23 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 			err = errors.Join(err, rerr)
 		}
 	}()
-	stored, err := storedDigests(ctx, conn, runs)
+	stored, err := storedDigests(ctx, conn, sources)
 	if err != nil {
 		return nil, nil, err
 	}
-	results = make([]LoadResult, len(runs))
+	results = make([]LoadResult, len(sources))
 	var fresh []int
-	for i, run := range runs {
+	for i, s := range sources {
 		r := &results[i]
-		if r.RunID, r.Outcome = run.Meta.RunID, Loaded; r.RunID == "" {
+		if r.RunID, r.Outcome = s.Run.Meta.RunID, Loaded; r.RunID == "" {
 			return nil, nil, errors.New("the run has no id")
 		}
 		switch old, ok := stored[r.RunID]; {
-		case ok && old == digests[i]:
+		case ok && old == s.digest:
 			r.Outcome = Unchanged
 			continue
 		case ok:
-			missing, err := lost(ctx, conn, run)
+			missing, err := lost(ctx, conn, s.Run)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -168,7 +169,7 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 				conflicts = append(conflicts, &ConflictError{RunID: r.RunID, Path: missing})
 				continue
 			}
-			why, err := lostDecision(ctx, conn, run)
+			why, err := lostDecision(ctx, conn, s.Run)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -186,7 +187,7 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 		}
 		fresh = append(fresh, i)
 	}
-	refused, decided, err := decide(ctx, conn, runs, results)
+	refused, decided, err := decide(ctx, conn, runsOf(sources), results)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,7 +196,7 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 		return results, conflicts, nil
 	}
 	if len(fresh) > 0 {
-		if err := loadFresh(ctx, conn, runs, fresh, digests, results, search); err != nil {
+		if err := w.loadFresh(ctx, conn, sources, fresh, results); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -207,27 +208,19 @@ func loadBatch(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, search
 }
 
 // loadFresh stores the runs whose index is in fresh.
-func loadFresh(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, fresh []int, digests []string, results []LoadResult, search bool) error {
+func (w *DB) loadFresh(ctx context.Context, conn *sql.Conn, sources []*Source, fresh []int, results []LoadResult) error {
+	each(len(fresh), func(n int) { sources[fresh[n]].Prepare() })
 	batches := make([]*batch, len(fresh))
-	each(len(fresh), func(n int) { batches[n] = build(runs[fresh[n]], digests[fresh[n]]) })
-	ids := make([]string, len(fresh))
 	for n, i := range fresh {
-		b := batches[n]
-		ids[n] = runs[i].Meta.RunID
+		b := sources[i].batch
+		batches[n] = b
 		r := &results[i]
 		r.Artifacts, r.Samples, r.Errors, r.Warnings = len(b.rows["artifact"]), len(b.rows["sample"]), b.errors, b.warnings
 	}
 	if err := appendRows(ctx, conn, batches); err != nil {
 		return err
 	}
-	if err := measure(ctx, conn, ids); err != nil {
-		return err
-	}
-	if search {
-		if err := findShifts(ctx, conn, ids); err != nil {
-			return err
-		}
-	}
+	w.unmeasured.Store(true) // before the commit: the worst is a look in vain
 	return nil
 }
 
@@ -242,10 +235,10 @@ func each(n int, f func(i int)) {
 }
 
 // storedDigests are the content digests of those of runs that are stored.
-func storedDigests(ctx context.Context, conn *sql.Conn, runs []*artifact.Run) (map[string]string, error) {
-	ids := make([]string, len(runs))
-	for i, r := range runs {
-		ids[i] = r.Meta.RunID
+func storedDigests(ctx context.Context, conn *sql.Conn, sources []*Source) (map[string]string, error) {
+	ids := make([]string, len(sources))
+	for i, s := range sources {
+		ids[i] = s.Run.Meta.RunID
 	}
 	marks, args := placeholders(ids)
 	rows, err := query(ctx, conn, "SELECT run_id, content_sha256 FROM run WHERE run_id IN ("+marks+")",
@@ -342,101 +335,4 @@ func contentDigest(run *artifact.Run) string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// runTables are the tables that hold rows of a run, in the order of appending.
-func runTables() []string {
-	return []string{"run", "input_file", "image_digest", "expected_cell", "expected_task", "threshold",
-		"stage", "artifact", "attempt", "sample", "raw_row", "problem", "run_origin", "check_result",
-		"gpu_stat", "gpu_point", "model_load", "kernel_event", "needle"}
-}
-
-// appendRows writes the rows of all batches within the transaction of conn.
-func appendRows(ctx context.Context, conn *sql.Conn, batches []*batch) error {
-	shapes, err := newShapes(ctx, conn, batches)
-	if err != nil {
-		return err
-	}
-	return appendTo(ctx, conn, shapes, runTables(), batches)
-}
-
-// appendTo writes the rows that batches hold for tables, and shapes, which may be
-// nil, before them.
-func appendTo(ctx context.Context, conn *sql.Conn, shapes [][]driver.Value, tables []string, batches []*batch) error {
-	if len(batches) == 0 {
-		return nil
-	}
-	return conn.Raw(func(dc any) error {
-		c, ok := dc.(driver.Conn)
-		if !ok {
-			return fmt.Errorf("unexpected driver connection %T", dc)
-		}
-		if err := appendTable(c, "shape_key", slices.Values(shapes)); err != nil {
-			return err
-		}
-		for _, table := range tables {
-			rows := func(yield func([]driver.Value) bool) {
-				for _, b := range batches {
-					for _, row := range b.rows[table] {
-						if !yield(row) {
-							return
-						}
-					}
-				}
-			}
-			if err := errors.Join(appendTable(c, table, rows), ctx.Err()); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// newShapes are the rows of the shapes that are not stored yet, each once.
-func newShapes(ctx context.Context, conn *sql.Conn, batches []*batch) ([][]driver.Value, error) {
-	stored, err := query(ctx, conn, "SELECT shape FROM shape_key WHERE place = 1", func(s *string) []any { return []any{s} })
-	if err != nil {
-		return nil, err
-	}
-	have := make(map[string]bool, len(stored))
-	for _, s := range stored {
-		have[s] = true
-	}
-	var rows [][]driver.Value
-	for _, b := range batches {
-		for _, id := range slices.Sorted(maps.Keys(b.shapes)) {
-			if !have[id] {
-				have[id] = true
-				rows = append(rows, b.shapes[id]...)
-			}
-		}
-	}
-	return rows, nil
-}
-
-// appendTable appends rows to a table; without any it costs nothing.
-func appendTable(c driver.Conn, table string, rows iter.Seq[[]driver.Value]) error {
-	var a *duckdb.Appender
-	for row := range rows {
-		var err error
-		if a == nil {
-			a, err = duckdb.NewAppenderFromConn(c, "", table)
-		}
-		if err == nil {
-			err = a.AppendRow(row...)
-		}
-		if err != nil {
-			if a != nil {
-				err = errors.Join(err, a.Close())
-			}
-			return fmt.Errorf("%s: %w", table, err)
-		}
-	}
-	if a == nil {
-		return nil
-	}
-	if err := a.Close(); err != nil {
-		return fmt.Errorf("%s: %w", table, err)
-	}
-	return nil
 }

@@ -19,34 +19,43 @@ import (
 // of its publication and its content. The error is that of [ingest.Parse]; name
 // is kept as the path.
 func Loose(name string, data []byte) ([]*artifact.Run, error) {
+	sources, err := LooseSources(name, data)
+	if err != nil {
+		return nil, err
+	}
+	return runsOf(sources), nil
+}
+
+// LooseSources is [Loose] for [DB.LoadSources].
+func LooseSources(name string, data []byte) ([]*Source, error) {
 	parts, history, err := ingest.Split(name, data)
 	if err != nil {
 		return nil, err
 	}
 	if !history {
-		run, err := looseRun(name, data)
+		s, err := looseRun(name, data)
 		if err != nil {
 			return nil, err
 		}
-		return []*artifact.Run{run}, nil
+		return []*Source{s}, nil
 	}
 	seen := make(map[string]bool)
-	var runs []*artifact.Run
+	var runs []*Source
 	for _, p := range parts {
 		if seen[p.ID] {
 			continue // an entry that stands twice in its file
 		}
 		seen[p.ID] = true
-		run, err := published(name, p)
+		s, err := published(name, p)
 		if err != nil {
 			return nil, err
 		}
-		runs = append(runs, run)
+		runs = append(runs, s)
 	}
 	return runs, nil
 }
 
-func looseRun(name string, data []byte) (*artifact.Run, error) {
+func looseRun(name string, data []byte) (*Source, error) {
 	doc, err := ingest.Parse(name, data)
 	if err != nil {
 		return nil, err
@@ -54,7 +63,7 @@ func looseRun(name string, data []byte) (*artifact.Run, error) {
 	s := sha256.Sum256(data)
 	sha := hex.EncodeToString(s[:])
 	run := &artifact.Run{Meta: artifact.Meta{
-		FormatVersion: artifact.FormatVersion, RunID: "loose-" + sha[:12], Suite: "loose", Status: artifact.Done,
+		FormatVersion: artifact.FormatVersion, RunID: looseID(sha), Suite: "loose", Status: artifact.Done,
 		EnforceOrigin: "a loose file has no thresholds",
 	}}
 	r := artifact.Result{Path: name, Data: data, SHA256: sha, Repeat: 1}
@@ -67,11 +76,11 @@ func looseRun(name string, data []byte) (*artifact.Run, error) {
 	if len(doc.Samples) > 0 {
 		stated(&run.Meta, doc.Samples[0].Identity)
 	}
-	return run, nil
+	return &Source{Run: run, doc: doc, plain: true}, nil
 }
 
 // published makes a run of one part of a history.
-func published(name string, p ingest.Part) (*artifact.Run, error) {
+func published(name string, p ingest.Part) (*Source, error) {
 	doc, err := ingest.Parse(name, p.Data)
 	if err != nil {
 		return nil, err
@@ -105,7 +114,7 @@ func published(name string, p ingest.Part) (*artifact.Run, error) {
 	} else {
 		run.Results = []artifact.Result{r}
 	}
-	return run, nil
+	return &Source{Run: run, doc: doc}, nil
 }
 
 // stated copies what a sample says of itself.

@@ -24,6 +24,9 @@ import (
 // for what belongs to a run, <table>/part-0.parquet for the rest; the views stand
 // in views.sql. Files of an older export are replaced one by one.
 func (w *DB) ExportParquet(ctx context.Context, dir string) (int, error) {
+	if err := w.Measure(ctx); err != nil {
+		return 0, fmt.Errorf("export: %w", err)
+	}
 	tables, err := query(ctx, w.db, `SELECT t.table_name, bool_or(c.column_name = 'run_id') FROM duckdb_tables() t
 		JOIN duckdb_columns() c ON c.database_name = t.database_name AND c.table_name = t.table_name
 		WHERE NOT t.internal AND t.table_name <> 'warehouse_info' GROUP BY t.table_name ORDER BY t.table_name`,

@@ -28,7 +28,7 @@ func Snapshot(ctx context.Context, path, dir string, wait time.Duration) (string
 	if err != nil {
 		return "", err
 	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(w.Measure(ctx), w.Close()); err != nil {
 		return "", err
 	}
 	r, err := Open(ctx, path, Options{ReadOnly: true, Wait: wait}) // keeps writers out

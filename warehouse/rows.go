@@ -25,6 +25,9 @@ const (
 )
 
 func read[T any](ctx context.Context, w *DB, what, text string, dest func(*T) []any, args ...any) ([]T, error) {
+	if err := w.Measure(ctx); err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
 	rows, err := query(ctx, w.db, text, dest, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", what, err)

@@ -2,6 +2,8 @@ package warehouse
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -101,15 +103,31 @@ func (w *DB) DataQuality(ctx context.Context, runID string) ([]DataQualityRow, e
 		}, runID)
 }
 
-// Problems lists what made results of a run unusable when it was loaded: the
-// data errors of [DB.DataQuality], without its plausibility checks.
-func (w *DB) Problems(ctx context.Context, runID string) ([]DataQualityRow, error) {
-	return read(ctx, w, "problem", `
-		SELECT severity, code, coalesce(cell_key, ''), coalesce(task_id, ''), coalesce(path, ''), coalesce(line, 0), message
-		FROM problem WHERE run_id = ? AND severity = 'data_error' ORDER BY ordinal`,
-		func(r *DataQualityRow) []any {
-			return []any{&r.Severity, &r.Code, &r.CellKey, &r.TaskID, &r.Path, &r.Line, &r.Message}
-		}, runID)
+// Problems lists what made results of runs unusable when they were loaded: the
+// data errors of [DB.DataQuality], without its plausibility checks, by run id.
+func (w *DB) Problems(ctx context.Context, runIDs ...string) (map[string][]DataQualityRow, error) {
+	type row struct {
+		id string
+		DataQualityRow
+	}
+	found := make(map[string][]DataQualityRow)
+	for ids := range slices.Chunk(runIDs, measureChunk) {
+		marks, args := placeholders(ids)
+		// not read: no measurement is asked for
+		rows, err := query(ctx, w.db, `
+			SELECT run_id, severity, code, coalesce(cell_key, ''), coalesce(task_id, ''), coalesce(path, ''), coalesce(line, 0), message
+			FROM problem WHERE severity = 'data_error' AND run_id IN (`+marks+`) ORDER BY run_id, ordinal`,
+			func(r *row) []any {
+				return []any{&r.id, &r.Severity, &r.Code, &r.CellKey, &r.TaskID, &r.Path, &r.Line, &r.Message}
+			}, args...)
+		if err != nil {
+			return nil, fmt.Errorf("read problem: %w", err)
+		}
+		for _, r := range rows {
+			found[r.id] = append(found[r.id], r.DataQualityRow)
+		}
+	}
+	return found, nil
 }
 
 // An ArtifactRow is one raw file of a run.

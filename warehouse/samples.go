@@ -71,7 +71,7 @@ func (b *batch) results() {
 			seen[r.Record] = true
 			b.attempt(r.Record)
 		}
-		doc, err := ingest.Parse(r.Path, r.Data)
+		doc, err := b.parse(r)
 		b.artifact(r, "cell", cell, "", doc)
 		if cell != nil {
 			cell.files++
@@ -258,7 +258,7 @@ func (b *batch) oneEach() {
 // accuracy reads lm-eval results; the layout says which task they belong to.
 func (b *batch) accuracy() {
 	for _, r := range b.run.Accuracy {
-		doc, err := ingest.Parse(r.Path, r.Data)
+		doc, err := b.parse(r)
 		b.artifact(r, "accuracy", nil, r.CellKey, doc)
 		at := where{path: r.Path, task: r.CellKey}
 		if err != nil {

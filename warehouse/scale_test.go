@@ -3,8 +3,6 @@ package warehouse_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -17,85 +15,6 @@ import (
 // The benchmarks of scale take minutes and run only with -bench:
 //
 //	go test ./warehouse -run NONE -bench Scale -benchtime 1x -timeout 60m
-
-// BenchmarkScaleLoad loads 10,000 result files of 2 KB, again unchanged, and has
-// Python's json.load read the same files, in one run.
-func BenchmarkScaleLoad(b *testing.B) {
-	const n = 10_000
-	dir := b.TempDir()
-	names := make([]string, n)
-	for i := range names {
-		names[i] = filepath.Join(dir, fmt.Sprintf("r%05d.json", i))
-		if err := os.WriteFile(names[i], wideJSON(128, 2000+float64(i)), 0o644); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		b.ReportMetric(python(b, dir), "python-s")
-		start := time.Now()
-		for _, name := range names {
-			data, err := os.ReadFile(name)
-			if err != nil || data[0] != '{' {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(time.Since(start).Seconds(), "read-s")
-		file := filepath.Join(b.TempDir(), "w.duckdb")
-		b.ReportMetric(loadFiles(b, file, names, warehouse.Loaded), "load-s")
-		b.ReportMetric(loadFiles(b, file, names, warehouse.Unchanged), "reload-s")
-	}
-}
-
-// python is how long json.load takes for the files, in seconds; 0 without Python.
-func python(b *testing.B, dir string) float64 {
-	out, err := exec.CommandContext(b.Context(), "python3", "-c", `import json, os, sys, time
-t = time.time()
-for n in sorted(os.listdir(sys.argv[1])):
-    with open(os.path.join(sys.argv[1], n)) as f: json.load(f)
-print(time.time() - t)`, dir).Output()
-	if err != nil {
-		return 0
-	}
-	s, _ := strconv.ParseFloat(string(out[:len(out)-1]), 64)
-	return s
-}
-
-func loadFiles(b *testing.B, file string, names []string, want warehouse.Outcome) float64 {
-	b.Helper()
-	start := time.Now()
-	w, err := warehouse.Open(b.Context(), file, warehouse.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	var runs []*artifact.Run
-	for i, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		found, err := warehouse.Loose(name, data)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if runs = append(runs, found...); len(runs) < 2048 && i < len(names)-1 {
-			continue
-		}
-		results, err := w.Load(b.Context(), runs...)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, r := range results {
-			if r.Outcome != want {
-				b.Fatalf("%s is %s, want %s", r.RunID, r.Outcome, want)
-			}
-		}
-		runs = nil
-	}
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
-	return time.Since(start).Seconds()
-}
 
 // BenchmarkScaleViews asks every view about the newest of 1,000 and 10,000 runs of
 // 14 cells, and the windows over the whole history.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -190,58 +189,6 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// measureChunk bounds the memory of computing measurements, in runs.
-const measureChunk = 2000
-
-// measure keeps what view measured says about these runs.
-func measure(ctx context.Context, x execer, runIDs []string) error {
-	for ids := range slices.Chunk(runIDs, measureChunk) {
-		marks, args := placeholders(ids)
-		// ordered, so that two builds of one warehouse have equal tables
-		if _, err := x.ExecContext(ctx, `INSERT INTO measurement
-			SELECT run_id, cell_key, host, metric, value, quality, text, note, derived, key, repeats, low, high
-			FROM measured WHERE run_id IN (`+marks+`) ORDER BY run_id, cell_key, host, metric`, args...); err != nil {
-			return fmt.Errorf("measure: %w", err)
-		}
-		// few runs have telemetry; the others need not pay for the view
-		if sampled, err := query(ctx, x, "SELECT DISTINCT run_id FROM (SELECT run_id FROM gpu_stat UNION ALL SELECT run_id FROM model_load) WHERE run_id IN ("+marks+")",
-			func(id *string) []any { return []any{id} }, args...); err != nil {
-			return fmt.Errorf("measure telemetry: %w", err)
-		} else if len(sampled) > 0 {
-			some, which := placeholders(sampled)
-			if _, err := x.ExecContext(ctx, `INSERT INTO measurement
-				SELECT run_id, cell_key, host, metric, value, 'ok', NULL, note, true, NULL, repeats, low, high
-				FROM telemetry_metrics WHERE value IS NOT NULL AND run_id IN (`+some+`) ORDER BY run_id, cell_key, host, metric`, which...); err != nil {
-				return fmt.Errorf("measure telemetry: %w", err)
-			}
-		}
-		if _, err := x.ExecContext(ctx, `INSERT INTO cell_result
-			SELECT run_id, cell_key, host, hosts, success_rate, failed, mean_input_len, mean_output_len
-			FROM measured_cell WHERE run_id IN (`+marks+`) ORDER BY run_id, cell_key, host`, args...); err != nil {
-			return fmt.Errorf("measure cells: %w", err)
-		}
-	}
-	return nil
-}
-
-// measureAll computes the measurements of every run again.
-func measureAll(ctx context.Context, x execer) error {
-	if _, err := x.ExecContext(ctx, "DELETE FROM measurement; DELETE FROM cell_result"); err != nil {
-		return err
-	}
-	ids, err := query(ctx, x, "SELECT run_id FROM run ORDER BY started_at NULLS FIRST, run_id", func(id *string) []any { return []any{id} })
-	if err != nil {
-		return err
-	}
-	if err := measure(ctx, x, ids); err != nil {
-		return err
-	}
-	if _, err := x.ExecContext(ctx, "DELETE FROM change_point"); err != nil {
-		return err
-	}
-	return findShifts(ctx, x, ids)
-}
-
 // attach opens a file that has the views of another version: a database in
 // memory reads its tables and has views of this version over them. It is how a
 // share that nobody here may write to stays readable.
@@ -286,7 +233,7 @@ func (w *DB) overlay(ctx context.Context, tx *sql.Tx) error {
 	stored, err := query(ctx, tx, `SELECT m.table_name, s.table_name, string_agg(CASE WHEN c.column_name IS NULL THEN 'NULL::' || m.data_type || ' AS ' ELSE '' END || '"' || m.column_name || '"', ', ' ORDER BY m.column_index)
 		FROM duckdb_columns() m JOIN duckdb_tables() s ON s.database_name = 'stored' AND (s.table_name = m.table_name OR s.table_name = 'raw_value' AND m.table_name = 'raw_row')
 		LEFT JOIN duckdb_columns() c ON c.database_name = 'stored' AND c.table_name = s.table_name AND c.column_name = m.column_name
-		WHERE m.database_name = 'memory' AND NOT m.internal AND m.table_name NOT IN ('metric_def', 'measurement', 'cell_result', 'change_point', 'warehouse_info')
+		WHERE m.database_name = 'memory' AND NOT m.internal AND m.table_name NOT IN ('metric_def', 'measurement', 'cell_result', 'change_point', 'unmeasured', 'warehouse_info')
 		GROUP BY m.table_name, s.table_name ORDER BY m.table_name`,
 		func(t *[3]string) []any { return []any{&t[0], &t[1], &t[2]} })
 	if err != nil {

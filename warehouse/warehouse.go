@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	// The official driver; its version encodes DuckDB's (1.5.6).
@@ -56,6 +57,9 @@ type DB struct {
 	comments sync.Once // puts in the comments that a database in memory goes without
 	lateOnce sync.Once // puts in the views that a database in memory starts without
 	lateErr  error
+
+	unmeasured atomic.Bool // runs may be stored whose measurements are not
+	measuring  sync.Mutex
 }
 
 // A LockedError reports that another process has the warehouse open.
@@ -105,9 +109,14 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	err := w.prepare(ctx)
-	if errors.Is(err, errOtherVersion) {
+	switch {
+	case errors.Is(err, errOtherVersion):
 		if err = w.db.Close(); err == nil {
 			return attach(ctx, path, o)
+		}
+	case errors.Is(err, errUnmeasured):
+		if err = w.db.Close(); err == nil {
+			return openMeasured(ctx, path, o)
 		}
 	}
 	if err != nil {
@@ -115,6 +124,20 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open warehouse %s: %w", path, err)
 	}
 	return w, nil
+}
+
+// openMeasured opens a file for reading in which a bulk load left measurements to
+// be computed: they are computed and kept or, where that cannot be because
+// others read the file or nothing may be written, in memory.
+func openMeasured(ctx context.Context, path string, o Options) (*DB, error) {
+	w, err := Open(ctx, path, Options{})
+	if err != nil {
+		return attach(ctx, path, o)
+	}
+	if err := errors.Join(w.Measure(ctx), w.Close()); err != nil {
+		return nil, err
+	}
+	return Open(ctx, path, o)
 }
 
 // create makes an empty database file at path unless there is one. DuckDB's own
@@ -238,6 +261,16 @@ func (w *DB) prepare(ctx context.Context) error {
 			}
 		}
 	}
+	if w.path != "" {
+		n, err := w.Unmeasured(ctx)
+		if err != nil {
+			return err
+		}
+		if n > 0 && w.readOnly {
+			return errUnmeasured
+		}
+		w.unmeasured.Store(n > 0)
+	}
 	return w.lock(ctx)
 }
 
@@ -245,6 +278,10 @@ func (w *DB) lock(ctx context.Context) error {
 	_, err := w.db.ExecContext(ctx, "SET lock_configuration = true")
 	return err
 }
+
+// errUnmeasured says that a bulk load left a read-only file with measurements to
+// be computed.
+var errUnmeasured = errors.New("there are runs without measurements")
 
 // errOtherVersion says that a read-only file has the views of another version.
 var errOtherVersion = errors.New("the views are those of another version of cvs")

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"cvs/collect/artifact"
+	"cvs/warehouse"
 	"cvs/warehouse/ingest"
 )
 
@@ -56,7 +57,8 @@ func parseSets(sets []string) (*facts, error) {
 }
 
 // apply lays the facts over a run that has no plan of its own.
-func (f *facts) apply(r *artifact.Run) error {
+func (f *facts) apply(src *warehouse.Source) error {
+	r := src.Run
 	if !strings.HasPrefix(r.Meta.RunID, "loose-") {
 		if *f != (facts{}) {
 			return badInput("--set states facts of loose result files; %s has a record of its own", r.Meta.RunID)
@@ -83,7 +85,10 @@ func (f *facts) apply(r *artifact.Run) error {
 	if f.startedAt != nil {
 		r.Meta.StartedAt = f.startedAt
 	}
-	f.cell(r)
+	if *f != (facts{}) {
+		src.Stated()
+	}
+	f.cell(r, src.Document())
 	return nil
 }
 
@@ -92,12 +97,8 @@ func (f *facts) apply(r *artifact.Run) error {
 var cellFolder = regexp.MustCompile(`(?:^|/)isl(\d{1,7})_osl(\d{1,7})_conc(\d{1,7})/[^/]+$`)
 
 // cell gives a loose file with one benchmark the cell that folder or user state.
-func (f *facts) cell(r *artifact.Run) {
-	if len(r.Results) != 1 {
-		return
-	}
-	doc, err := ingest.Parse(r.Results[0].Path, r.Results[0].Data)
-	if err != nil || len(doc.Samples) != 1 {
+func (f *facts) cell(r *artifact.Run, doc *ingest.Document) {
+	if len(r.Results) != 1 || doc == nil || len(doc.Samples) != 1 {
 		return
 	}
 	found := doc.Samples[0].Identity

@@ -41,7 +41,7 @@ func runInspect(ctx context.Context, e *env, o inspectOptions, path string) erro
 	if err != nil {
 		return err
 	}
-	found := looseRuns(path)
+	found := looseRuns(path, nil)
 	if len(found) != 1 {
 		return badInput("%s holds the results of %d runs; load it with: cvs load %s", path, len(found), path)
 	}
@@ -49,7 +49,7 @@ func runInspect(ctx context.Context, e *env, o inspectOptions, path string) erro
 		return found[0].err
 	}
 	r := found[0].run
-	if err := facts.apply(r); err != nil {
+	if err := facts.apply(found[0].src); err != nil {
 		return err
 	}
 	db, j, err := judgeInMemory(ctx, r)

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cvs/collect/artifact"
 	"cvs/warehouse"
 )
 
@@ -72,9 +76,9 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
-	var found []loadedRun
+	var found []finding
 	for _, p := range paths {
-		runs, err := runsAt(e, p)
+		runs, err := findRuns(e, p)
 		if err != nil {
 			return err
 		}
@@ -89,84 +93,218 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	}
 	defer db.Close()
 
-	l := &loading{e: e, db: db, counts: map[string]int{}}
-	for _, f := range found {
-		var skipped *skippedError
-		switch {
-		case errors.As(f.err, &skipped):
-			l.counts["skipped"]++
-			fmt.Fprintf(e.stdout, "skipped    %s\n", visible(skipped.Error()))
-			continue
-		case f.err != nil:
-			l.counts["failed"]++
-			l.errs = append(l.errs, f.err)
-			continue
-		}
-		if err := facts.apply(f.run); err != nil {
-			return err
-		}
-		l.runs, l.paths = append(l.runs, f.run), append(l.paths, f.path)
+	out := bufio.NewWriter(e.stdout)
+	defer out.Flush()
+	l := &loading{out: out, db: db, facts: facts, counts: map[string]int{}}
+	if err := l.all(ctx, found); err != nil {
+		return err
 	}
-	l.store(ctx)
 	counts, errs := l.counts, l.errs
-	fmt.Fprintf(e.stdout, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
+	fmt.Fprintf(out, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
 		counts[string(warehouse.Loaded)], counts[string(warehouse.Unchanged)], counts[string(warehouse.Replaced)], counts["skipped"], counts["failed"], o.store.path(e))
 	return errors.Join(errs...)
 }
 
 // A loading collects what becomes of the runs of one command line.
 type loading struct {
-	e      *env
+	out    io.Writer
 	db     *warehouse.DB
-	runs   []*artifact.Run
-	paths  []string
+	facts  *facts
+	known  warehouse.Inventory
+	batch  []loadedRun
+	bytes  int // of the files of batch
 	counts map[string]int
 	errs   []error
+	over   bool // a batch could not be stored: nothing more is tried
 }
 
-// loadAtOnce is how many runs are handed to the warehouse together: enough for
-// it to share transactions, few enough to report progress.
-const loadAtOnce = 2000
+// Bounds of what is handed to the warehouse together: enough to share
+// transactions, few enough to report progress and to hold in memory.
+const (
+	loadRuns  = 2000
+	loadBytes = 8 << 20
+	// loadGroup is how many files a reader takes at a time, readAhead how many
+	// groups may be read and not stored yet.
+	loadGroup = 16
+	readAhead = 8
+	// measureAtOnce is how many loaded runs have their measurements computed
+	// before the command ends; after more, the next question does it.
+	measureAtOnce = 200
+)
 
-func (l *loading) store(ctx context.Context) {
-	for len(l.runs) > 0 {
-		n := min(len(l.runs), loadAtOnce)
-		results, err := l.db.Load(ctx, l.runs[:n]...)
-		if err != nil {
-			l.errs = append(l.errs, err)
+// all reads what was found on every processor, in order, and stores it as it
+// comes. What the user stated may turn out to be wrong for the last file; nothing
+// is stored before all are read then.
+func (l *loading) all(ctx context.Context, found []finding) error {
+	stated := *l.facts != facts{}
+	if !stated {
+		var err error
+		if l.known, err = l.db.Inventory(ctx); err != nil {
+			return badStore(err)
 		}
-		for i, r := range results {
-			if r.Outcome == warehouse.Refused {
-				l.counts["failed"]++
-				continue
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	// each group of files has its place in the queue, so that order is kept
+	queue := make(chan chan []loadedRun, readAhead)
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		defer close(queue)
+		free := make(chan struct{}, runtime.GOMAXPROCS(0))
+		for group := range slices.Chunk(found, loadGroup) {
+			place := make(chan []loadedRun, 1)
+			select {
+			case queue <- place:
+			case <-ctx.Done():
+				return
 			}
-			l.counts[string(r.Outcome)]++
-			fmt.Fprintf(l.e.stdout, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(l.paths[i]))
-			if r.Errors > 0 || r.Outcome == warehouse.Unchanged {
-				if err := unusable(ctx, l.db, r.RunID); err != nil {
-					l.errs = append(l.errs, err)
+			free <- struct{}{}
+			readers.Go(func() {
+				place <- l.read(group)
+				<-free
+			})
+		}
+	})
+	defer readers.Wait()
+	defer stop()
+	var late []loadedRun
+	for place := range queue {
+		runs := <-place
+		if stated {
+			late = append(late, runs...)
+			continue
+		}
+		if err := l.take(ctx, runs); err != nil {
+			return err
+		}
+	}
+	if err := l.take(ctx, late); err != nil {
+		return err
+	}
+	l.store(ctx)
+	if n, err := l.db.Unmeasured(ctx); err != nil || n > measureAtOnce || l.over {
+		return ctx.Err()
+	}
+	if err := l.db.Measure(ctx); err != nil {
+		l.errs = append(l.errs, badStore(err))
+	}
+	return nil
+}
+
+// read makes sources of a group of files; what the facts do not fit is an error
+// of its run.
+func (l *loading) read(group []finding) []loadedRun {
+	var out []loadedRun
+	for _, f := range group {
+		for _, r := range f.read(l.known) {
+			if r.err == nil && !f.unread {
+				r.src = warehouse.NewSource(r.run)
+			}
+			if r.src != nil {
+				if err := l.facts.apply(r.src); err != nil {
+					r.err = &unfitError{err}
+				} else {
+					r.src.Prepare()
 				}
 			}
+			out = append(out, r)
 		}
-		if len(results) < n { // the rest could not be stored at all
-			l.counts["failed"] += len(l.runs) - len(results)
-			return
-		}
-		l.runs, l.paths = l.runs[n:], l.paths[n:]
 	}
+	return out
 }
 
-// unusable reports what makes results of a stored run unusable.
-func unusable(ctx context.Context, db *warehouse.DB, runID string) error {
-	rows, err := db.Problems(ctx, runID)
+// An unfitError is a fact that was stated of a run it cannot be true of.
+type unfitError struct{ error }
+
+// take adds runs to the batch and stores it when it is full.
+func (l *loading) take(ctx context.Context, runs []loadedRun) error {
+	for _, f := range runs {
+		if unfit := (*unfitError)(nil); errors.As(f.err, &unfit) {
+			return unfit.error
+		}
+	}
+	for _, f := range runs {
+		var skipped *skippedError
+		switch {
+		case errors.As(f.err, &skipped):
+			l.counts["skipped"]++
+			fmt.Fprintf(l.out, "skipped    %s\n", visible(skipped.Error()))
+			continue
+		case f.err != nil:
+			l.counts["failed"]++
+			l.errs = append(l.errs, f.err)
+			continue
+		}
+		l.batch = append(l.batch, f)
+		if f.src != nil {
+			for _, x := range slices.Concat(f.run.Results, f.run.Accuracy) {
+				l.bytes += len(x.Data)
+			}
+		}
+		if len(l.batch) >= loadRuns || l.bytes >= loadBytes {
+			l.store(ctx)
+		}
+	}
+	return nil
+}
+
+// store hands the batch to the warehouse and reports what became of it.
+func (l *loading) store(ctx context.Context) {
+	batch := l.batch
+	l.batch, l.bytes = nil, 0
+	if l.over {
+		l.counts["failed"] += len(batch)
+		return
+	}
+	var sources []*warehouse.Source
+	for _, f := range batch {
+		if f.src != nil {
+			sources = append(sources, f.src)
+		}
+	}
+	results, err := l.db.LoadSources(ctx, sources...)
 	if err != nil {
-		return badStore(err)
+		l.errs = append(l.errs, err)
 	}
-	var errs []error
-	for _, q := range rows {
-		errs = append(errs, badData("%s: %s", strings.Join(nonEmpty(q.Path, q.CellKey), " "), q.Message))
+	var doubtful []string // runs whose errors have to be read
+	next := 0
+	for _, f := range batch {
+		r := warehouse.LoadResult{RunID: f.run.Meta.RunID, Outcome: warehouse.Unchanged}
+		if f.src != nil {
+			if next == len(results) { // the rest could not be stored at all
+				l.counts["failed"]++
+				l.over = true
+				continue
+			}
+			r = results[next]
+			next++
+		}
+		if r.Outcome == warehouse.Refused {
+			l.counts["failed"]++
+			continue
+		}
+		l.counts[string(r.Outcome)]++
+		fmt.Fprintf(l.out, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(f.path))
+		if r.Errors > 0 || r.Outcome == warehouse.Unchanged {
+			doubtful = append(doubtful, r.RunID)
+		}
 	}
-	return errors.Join(errs...)
+	l.unusable(ctx, doubtful)
+}
+
+// unusable reports what makes results of stored runs unusable.
+func (l *loading) unusable(ctx context.Context, runIDs []string) {
+	rows, err := l.db.Problems(ctx, runIDs...)
+	if err != nil {
+		l.errs = append(l.errs, badStore(err))
+		return
+	}
+	for _, id := range runIDs {
+		for _, q := range rows[id] {
+			l.errs = append(l.errs, badData("%s: %s", strings.Join(nonEmpty(q.Path, q.CellKey), " "), q.Message))
+		}
+		delete(rows, id) // once, if the run was given twice
+	}
 }
 
 // openStore opens the warehouse and maps what can go wrong to exit 5.

@@ -186,6 +186,28 @@ type loadedRun struct {
 	path string
 	run  *artifact.Run
 	err  error
+	src  *warehouse.Source // of a loose file: what was read of it already
+}
+
+// A finding is a loadedRun or, not read yet, a file that may hold loose results.
+type finding struct {
+	loadedRun
+	unread bool
+	listed bool // found in a folder: what is no result is listed, not an error
+}
+
+// read returns what a finding holds.
+func (f finding) read(known warehouse.Inventory) []loadedRun {
+	if !f.unread {
+		return []loadedRun{f.loadedRun}
+	}
+	found := looseRuns(f.path, known)
+	for i, l := range found {
+		if l.err != nil && f.listed {
+			found[i].err = &skippedError{f.path, strings.TrimPrefix(l.err.Error(), f.path+": ")}
+		}
+	}
+	return found
 }
 
 var configName = regexp.MustCompile(`_atom_.*\.json$`)
@@ -231,48 +253,57 @@ func foreignInputs(dir string) (o inputOptions, ok bool, err error) {
 // folder of results with its config, or a loose result file. Files of a folder
 // that are none of these come back with an error each.
 func runsAt(e *env, path string) ([]loadedRun, error) {
+	found, err := findRuns(e, path)
+	if err != nil {
+		return nil, err
+	}
+	var out []loadedRun
+	for _, f := range found {
+		out = append(out, f.read(nil)...)
+	}
+	return out, nil
+}
+
+// findRuns is runsAt with the loose files left unread: there may be many.
+func findRuns(e *env, path string) ([]finding, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, badInput("%v", err)
 	}
+	one := func(r *artifact.Run, err error) []finding {
+		return []finding{{loadedRun: loadedRun{path: path, run: r, err: err}}}
+	}
 	if !st.IsDir() {
-		return looseRuns(path), nil
+		return []finding{{loadedRun: loadedRun{path: path}, unread: true}}, nil
 	}
 	if artifact.IsRunDir(path) {
-		r, err := readRun(path)
-		return []loadedRun{{path, r, err}}, nil
+		return one(readRun(path)), nil
 	}
 	switch o, ok, err := foreignInputs(path); {
 	case err != nil:
-		return []loadedRun{{path, nil, err}}, nil
+		return one(nil, err), nil
 	case ok:
-		r, err := foreignRun(e, o, path)
-		return []loadedRun{{path, r, err}}, nil
+		return one(foreignRun(e, o, path)), nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, badStore(err)
 	}
 	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
-	var out []loadedRun
+	var out []finding
 	for _, d := range entries {
 		sub := filepath.Join(path, d.Name())
 		switch {
 		case d.Type()&fs.ModeSymlink != 0:
-			out = append(out, loadedRun{sub, nil, &skippedError{sub, "a link; links are not followed"}})
+			out = append(out, finding{loadedRun: loadedRun{path: sub, err: &skippedError{sub, "a link; links are not followed"}}})
 		case d.IsDir():
-			more, err := runsAt(e, sub)
+			more, err := findRuns(e, sub)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, more...)
 		case d.Type().IsRegular():
-			for _, l := range looseRuns(sub) {
-				if l.err != nil {
-					l.err = &skippedError{sub, strings.TrimPrefix(l.err.Error(), sub+": ")}
-				}
-				out = append(out, l)
-			}
+			out = append(out, finding{loadedRun: loadedRun{path: sub}, unread: true, listed: true})
 		}
 	}
 	return out, nil
@@ -321,19 +352,23 @@ func folderID(r *artifact.Run) string {
 
 // looseRuns wraps a result file that stands alone: run id from its hash, time
 // from its content where it states one (decision 31). A published history is as
-// many runs as it holds.
-func looseRuns(path string) []loadedRun {
+// many runs as it holds. A file that is among the known ones is not parsed: its
+// run has an id and nothing else.
+func looseRuns(path string, known warehouse.Inventory) []loadedRun {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return []loadedRun{{path, nil, badStore(err)}}
+		return []loadedRun{{path: path, err: badStore(err)}}
 	}
-	runs, err := warehouse.Loose(path, data)
+	if id, ok := known.Has(path, data); ok {
+		return []loadedRun{{path: path, run: &artifact.Run{Meta: artifact.Meta{RunID: id}}}}
+	}
+	sources, err := warehouse.LooseSources(path, data)
 	if err != nil {
-		return []loadedRun{{path, nil, badData("%v", err)}} // it names the file
+		return []loadedRun{{path: path, err: badData("%v", err)}} // it names the file
 	}
 	var out []loadedRun
-	for _, r := range runs {
-		out = append(out, loadedRun{path, r, nil})
+	for _, s := range sources {
+		out = append(out, loadedRun{path: path, run: s.Run, src: s})
 	}
 	return out
 }
