@@ -218,15 +218,6 @@ func (b *builder) drafts() *Section {
 	return s
 }
 
-// stripPoints is how many points a strip has at most; a large deck has many
-// strips.
-func (b *builder) stripPoints() int {
-	if b.large() {
-		return 16
-	}
-	return 60
-}
-
 // telemetry is one strip of power a cell, with what else the GPUs reported.
 func (b *builder) telemetry() *Section {
 	rows := b.d.Beside.Telemetry
@@ -235,37 +226,69 @@ func (b *builder) telemetry() *Section {
 	}
 	s := &Section{ID: "telemetry", Title: "GPU telemetry", Count: strconv.Itoa(len(rows)), Queries: b.sql("SELECT * FROM gpu_telemetry WHERE run_id = %s", "SELECT * FROM gpu_point WHERE run_id = %s"),
 		Intro: "Sampled by amd-smi on the hosts while the client ran. The strip is the power of all GPUs over the cell's time, from zero; power and energy are sums over every GPU of the hosts, idle ones included."}
-	t := &Table{ID: "telemetry-table", Caption: "GPU telemetry", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "State"}, {Text: "Power", Class: "barcell"},
-		{Text: "Mean", Unit: "W", Class: "n"}, {Text: "Peak", Unit: "W", Class: "n"}, {Text: "Energy", Unit: "J", Class: "n"}, {Text: "Output", Unit: "tok/J", Class: "n"},
-		{Text: "Hottest", Unit: "°C", Class: "n"}, {Text: "Clock", Unit: "MHz", Class: "n"}, {Text: "Memory", Unit: "MB", Class: "n"}, {Text: "Compute", Unit: "%", Class: "n"}, {Text: "Throttled", Unit: "%", Class: "n"}, {Text: "Note"}}}
+	if b.large() {
+		s.Intro += " In a deck of this size strips are drawn where a limit was violated or samples are missing; exact values are in the cards."
+	}
+	t := &Table{ID: "telemetry-table", Caption: "GPU telemetry", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "State"}, {Text: "Power", Class: "barcell"}}}
+	for _, c := range telemetryColumns {
+		t.Head = append(t.Head, Column{Text: c.head, Unit: unitOf(c.name), Title: c.name, Class: "n"})
+	}
+	t.Head = append(t.Head, Column{Text: "Note"})
 	for i := range rows {
-		r := &rows[i]
-		m := telemetryMark(r)
-		name, perJoule := Cell{Text: orDash(text(r.CellID))}, Cell{Text: "—", Class: "n dim", HasRaw: true}
-		if c := b.by[r.CellKey]; c != nil {
-			name = b.cellLink(c)
-			if v := c.metric(metric.TokensPerJoule); v.Value != nil {
-				perJoule = metricValue(v, false)
-			}
-		}
-		if r.Repeat > 1 {
-			name.Small = "repeat " + strconv.Itoa(r.Repeat)
-		}
-		note := text(r.Reason)
-		if r.Limits != "" {
-			note = strings.TrimPrefix(note+"; limits violated: "+text(r.Limits), "; ")
-		}
-		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{name, {Mark: &m}, {Class: "barcell", Spark: b.strip(r)},
-			named("gpu.mean_power_w", r.MeanPowerW), named("gpu.peak_power_w", r.PeakPowerW), named("gpu.energy_j", r.EnergyJ), perJoule,
-			named("gpu.peak_hotspot_c", r.PeakHotspotC), named("gpu.mean_gfx_mhz", r.MeanGFXMHz), named("gpu.peak_gpu_memory_mb", r.PeakVRAMMB),
-			named("gpu.gpu_compute_util_pct", r.MeanGFXPct), named("gpu.throttled_pct", r.ThrottledPct), {Text: note, Class: "w"}}})
+		t.Rows = append(t.Rows, b.telemetryRow(&rows[i]))
 	}
 	s.Tables = []*Table{t}
 	return s
 }
 
-func named(name string, v *float64) Cell {
-	return metricValue(&warehouse.MetricRow{Metric: name, Value: v}, false)
+// telemetryColumns are the numbers of the telemetry table.
+var telemetryColumns = []struct {
+	name, head string
+	value      func(*warehouse.TelemetryRow) *float64
+}{
+	{"gpu.mean_power_w", "Mean", func(r *warehouse.TelemetryRow) *float64 { return r.MeanPowerW }},
+	{"gpu.peak_power_w", "Peak", func(r *warehouse.TelemetryRow) *float64 { return r.PeakPowerW }},
+	{"gpu.energy_j", "Energy", func(r *warehouse.TelemetryRow) *float64 { return r.EnergyJ }},
+	{metric.TokensPerJoule, "Output", nil}, // of the cell, not of a repeat
+	{"gpu.peak_hotspot_c", "Hottest", func(r *warehouse.TelemetryRow) *float64 { return r.PeakHotspotC }},
+	{"gpu.mean_gfx_mhz", "Clock", func(r *warehouse.TelemetryRow) *float64 { return r.MeanGFXMHz }},
+	{"gpu.peak_gpu_memory_mb", "Memory", func(r *warehouse.TelemetryRow) *float64 { return r.PeakVRAMMB }},
+	{"gpu.gpu_compute_util_pct", "Compute", func(r *warehouse.TelemetryRow) *float64 { return r.MeanGFXPct }},
+	{"gpu.throttled_pct", "Throttled", func(r *warehouse.TelemetryRow) *float64 { return r.ThrottledPct }},
+}
+
+func (b *builder) telemetryRow(r *warehouse.TelemetryRow) Row {
+	m, c := telemetryMark(r), b.by[r.CellKey]
+	name, strip := Cell{Text: orDash(text(r.CellID))}, Cell{Class: "barcell"}
+	if c != nil {
+		name = b.cellLink(c)
+	}
+	if r.Repeat > 1 {
+		name.Small = "repeat " + strconv.Itoa(r.Repeat)
+	}
+	if !b.large() || m.Class != "info" {
+		strip.Spark = powerStrip(r)
+	}
+	row := Row{Mark: m, Cells: []Cell{name, {Mark: &m}, strip}}
+	for _, col := range telemetryColumns {
+		v := Cell{Text: "—", Class: "n dim", HasRaw: true}
+		switch {
+		case col.value != nil:
+			v = metricValue(&warehouse.MetricRow{Metric: col.name, Value: col.value(r)}, false)
+		case c != nil && c.metric(col.name).Value != nil:
+			v = metricValue(c.metric(col.name), false)
+		}
+		if b.large() && v.HasRaw && v.Raw != "" {
+			v.HasRaw, v.Title = false, ""
+		}
+		row.Cells = append(row.Cells, v)
+	}
+	note := text(r.Reason)
+	if r.Limits != "" {
+		note = strings.TrimPrefix(note+"; limits violated: "+text(r.Limits), "; ")
+	}
+	row.Cells = append(row.Cells, Cell{Text: note, Class: "w"})
+	return row
 }
 
 func telemetryMark(r *warehouse.TelemetryRow) Mark {
@@ -281,11 +304,11 @@ func telemetryMark(r *warehouse.TelemetryRow) Mark {
 	return m
 }
 
-// strip is the course of a cell's power; nil without any.
-func (b *builder) strip(r *warehouse.TelemetryRow) *Spark {
-	step := (len(r.Power) + b.stripPoints() - 1) / b.stripPoints()
+// powerStrip is the course of a cell's power, in at most sixty points; nil without
+// any.
+func powerStrip(r *warehouse.TelemetryRow) *Spark {
 	var values []*float64
-	for i := 0; i < len(r.Power); i += max(step, 1) {
+	for i := 0; i < len(r.Power); i += max((len(r.Power)+59)/60, 1) {
 		values = append(values, &r.Power[i])
 	}
 	s := spark(values)

@@ -61,7 +61,7 @@ var written = map[string]string{
 	"nav": "class aria-label", "span": "class title tabindex", "b": "", "main": "class id", "p": "class role", "ul": "", "li": "",
 	"dl": "class", "dt": "", "dd": "title class", "strong": "", "small": "", "section": "id", "details": "class id open", "summary": "",
 	"pre": "", "code": "", "table": "id data-tools", "caption": "", "thead": "", "tbody": "class data-state", "tr": "id class data-state",
-	"th": "scope class title data-m", "td": "class title data-v data-sort", "svg": "class viewBox preserveAspectRatio aria-hidden",
+	"th": "scope class title data-m", "td": "class title data-v data-sort", "svg": "role aria-label class viewBox preserveAspectRatio aria-hidden",
 	// Of Markdown in notes.
 	"em": "", "blockquote": "", "ol": "start", "del": "", "hr": "", "br": "", "h4": "", "h5": "", "h6": "",
 	"rect": "class x width height", "path": "class d", "figure": "class", "figcaption": "", "i": "class", "script": "type id", "footer": "",
