@@ -8,6 +8,7 @@ package templates
 import (
 	"embed"
 	"io/fs"
+	"slices"
 )
 
 //go:embed deck/*.tmpl deck/*.css deck/*.js deck/vendor/echarts
@@ -16,6 +17,13 @@ var deckFiles embed.FS
 // Deck returns the files of the run deck: the templates (*.tmpl), deck.css,
 // boot.js and vendor/echarts/echarts.common.min.js.
 func Deck() fs.FS { return sub(deckFiles, "deck") }
+
+//go:embed schema/sidecar.schema.json
+var sidecarSchema []byte
+
+// SidecarSchema returns the JSON Schema (draft 2020-12) of the JSON beside a
+// deck.
+func SidecarSchema() []byte { return slices.Clone(sidecarSchema) }
 
 // sub cuts off a folder's name. It cannot fail for a name that is valid and
 // written in this package.

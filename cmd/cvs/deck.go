@@ -92,7 +92,7 @@ func runDeck(ctx context.Context, e *env, o deckOptions, args []string) error {
 	}
 	defer db.Close()
 	source := comparedWith(e, db, o.out)
-	source.level = level
+	source.level, source.judged = level, j
 	if err := writeDeck(ctx, e, source, j.status.RunID, o.out, o.json); err != nil {
 		return err
 	}
