@@ -34,6 +34,11 @@ func newFaultCase(t *testing.T, f lab.Faults) *runCase {
 	t.Helper()
 	exe, err := os.Executable()
 	check(t, err)
+	return newFaultCaseOn(t, exe, f)
+}
+
+func newFaultCaseOn(t *testing.T, exe string, f lab.Faults) *runCase {
+	t.Helper()
 	l, err := lab.Start(t.Context(), lab.Options{Dir: t.TempDir(), Executable: exe, Speed: 100, StartDelay: 50 * time.Millisecond, Faults: f})
 	check(t, err)
 	t.Cleanup(func() { check(t, l.Close()) })

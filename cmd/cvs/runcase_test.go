@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
@@ -42,6 +43,7 @@ type runCase struct {
 	args    []string
 	port    int
 	out     *lockedBuffer
+	ctx     context.Context // of the command; nil is the test's
 }
 
 // lockedBuffer is output that may be read while the command still writes.
@@ -139,7 +141,11 @@ func (c *runCase) run(extra ...string) int {
 	}
 	e := &env{stdin: strings.NewReader(""), stdout: c.out, stderr: c.out, now: time.Now,
 		getenv: func(k string) string { return c.env[k] }, osUser: func() string { return "benchuser" }}
-	return run(c.t.Context(), e, append(append(args, c.args...), extra...))
+	ctx := c.ctx
+	if ctx == nil {
+		ctx = c.t.Context()
+	}
+	return run(ctx, e, append(append(args, c.args...), extra...))
 }
 
 // expect runs and compares exit status and output.

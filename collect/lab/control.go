@@ -1,6 +1,10 @@
 package lab
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
 
 // SetFaults replaces the faults of node i; what starts from now on sees them.
 func (l *Lab) SetFaults(i int, f Faults) error {
@@ -37,4 +41,12 @@ func (l *Lab) PlantContainer(i int, name string, labels map[string]string) (stri
 		return "", fmt.Errorf("planting a container: %w", err)
 	}
 	return c.ID, nil
+}
+
+// RemoveContainer takes a planted container off node i, by its id.
+func (l *Lab) RemoveContainer(i int, id string) error {
+	if err := os.RemoveAll(filepath.Join(l.store(i).dir, id)); err != nil {
+		return fmt.Errorf("removing a container: %w", err)
+	}
+	return nil
 }
