@@ -135,6 +135,12 @@ func (x *run) keep(ctx context.Context, dir *artifact.CellDir, folder, name stri
 	var data bytes.Buffer
 	s := m.cmds.fetch(path.Join(folder, name))
 	res, err := m.node.Stream(ctx, command(s), &limited{w: &data, left: maxArtefact}, nil)
+	if broken(err) && ctx.Err() == nil {
+		if _, err = m.do(ctx, m.cmds.inspect("cell")); err == nil { // over a new connection
+			data.Reset()
+			res, err = m.node.Stream(ctx, command(s), &limited{w: &data, left: maxArtefact}, nil)
+		}
+	}
 	switch {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("fetching %s: %w", name, m.transport(ctx, s, err)))

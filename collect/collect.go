@@ -70,6 +70,9 @@ type Options struct {
 	TeardownTimeout time.Duration
 	// StopGrace is how long a process may take to end after TERM; 0 means 20 s.
 	StopGrace time.Duration
+	// Reconnect is how long a connection that broke is tried to be made anew; 0
+	// means 20 s, which jobs outlive.
+	Reconnect time.Duration
 	// Inactivity is how long a client may show no sign of life (log, server log,
 	// processor time) before it is stopped as hung; 0 means 10 min.
 	Inactivity time.Duration

@@ -30,7 +30,7 @@ type member struct {
 
 	node    Node
 	http    *http.Client
-	release func() // gives up the node's lock
+	release func() // gives up the node's lock; see setRelease and unlock
 
 	lost     error // the connection failed; nothing more can be learned from it
 	launched bool  // docker run was sent: a container may be ours
@@ -47,8 +47,9 @@ type member struct {
 func (m *member) host() string { return m.cmds.host }
 
 func (m *member) attach(n Node) {
-	m.node, m.lost = n, nil
-	m.http = &http.Client{Transport: n.HTTPTransport()}
+	l := newLink(m, n)
+	m.node, m.lost = l, nil
+	m.http = &http.Client{Transport: l.HTTPTransport()}
 }
 
 // command is a step as the transport takes it.
@@ -87,6 +88,9 @@ func unreachable(err error) bool {
 // connection is the reason, the run remembers it.
 func (m *member) do(ctx context.Context, s Step) (remote.Result, error) {
 	res, err := m.node.Run(ctx, command(s))
+	if s.cmd.Stdin != nil && broken(err) && ctx.Err() == nil {
+		res, err = m.node.Run(ctx, command(s)) // with its input from the beginning
+	}
 	if err != nil {
 		return res, m.transport(ctx, s, err)
 	}
@@ -140,17 +144,59 @@ func (m *member) finish(ctx context.Context, s Step) error {
 	return ctx.Err()
 }
 
+// errLocked marks a node that another launcher uses.
+var errLocked = errors.New("another cvs run is using")
+
 func (m *member) takeLock(ctx context.Context) error {
-	s := m.cmds.lock()
-	release, res, err := hold(ctx, m.node, command(s))
+	err := m.takeLockOn(ctx, m.node)
+	if err != nil && !errors.Is(err, errLocked) {
+		return m.transport(ctx, m.cmds.lock(), err)
+	}
+	return err
+}
+
+// relock takes the lock over a new connection, if the run held it before.
+func (m *member) relock(ctx context.Context, n Node) error {
+	if !m.unlock() {
+		return nil
+	}
+	err := m.takeLockOn(ctx, n)
+	if err != nil {
+		m.setRelease(func() {}) // it is still to be taken
+	}
+	return err
+}
+
+func (m *member) setRelease(f func()) {
+	m.run.mu.Lock()
+	defer m.run.mu.Unlock()
+	m.release = f
+}
+
+// unlock gives up the node's lock, or what was left of it when the connection
+// broke, and reports whether there was one.
+func (m *member) unlock() bool {
+	m.run.mu.Lock()
+	release := m.release
+	m.release = nil
+	m.run.mu.Unlock()
+	if release == nil {
+		return false
+	}
+	release()
+	return true
+}
+
+func (m *member) takeLockOn(ctx context.Context, n Node) error {
+	release, res, err := hold(ctx, n, command(m.cmds.lock()))
 	switch {
 	case err != nil:
-		return m.transport(ctx, s, err)
+		return err
 	case release != nil:
-		m.release = release
+		m.setRelease(release)
 		return nil
 	case res.ExitCode == 75:
-		return fmt.Errorf("another cvs run is using %s: wait until it ends", m.host())
+		return fmt.Errorf("%w %s: wait until it ends", errLocked, m.host())
 	}
 	return m.run.warn("preflight", "%s cannot be locked against other runs (%s)", m.host(), lockProblem(res))
 }

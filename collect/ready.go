@@ -99,8 +99,16 @@ func (x *run) probeAll(ctx context.Context, s *server, left time.Duration) error
 	return nil
 }
 
-// healthy asks every rank that serves for its health only.
+// healthy asks every rank that serves for its health only, and once more if an
+// answer does not come: a question may be under way when a connection breaks.
 func (x *run) healthy(ctx context.Context, s *server) error {
+	if err := x.askHealth(ctx, s); err == nil || ctx.Err() != nil || x.lostHost() != "" {
+		return err
+	}
+	return x.askHealth(ctx, s)
+}
+
+func (x *run) askHealth(ctx context.Context, s *server) error {
 	for _, r := range s.ranks {
 		if !x.drv.Serves(x.p, r.m.rank) {
 			continue

@@ -234,7 +234,24 @@ func TestEnds(t *testing.T) {
 			}
 			dials := 0
 			r.Dial = func(context.Context, plan.Node) (Node, error) {
-				if dials++; dials > 1 { // it answers again, for the teardown
+				if dials++; dials > 1 { // it answers again
+					n.back()
+				}
+				return n, nil
+			}
+		}, "", 2, ""},
+		{"connection lost until teardown", func(_ *testing.T, r *Runner, n *localNode) {
+			n.lose = func(c remote.Command) bool {
+				return strings.Contains(strings.Join(c.Args, " "), "benchmark_serving")
+			}
+			dials := 0
+			r.Options.Reconnect = time.Nanosecond
+			r.Dial = func(context.Context, plan.Node) (Node, error) {
+				switch dials++; dials {
+				case 1:
+				case 2:
+					return nil, errors.New("no route to host")
+				default:
 					n.back()
 				}
 				return n, nil

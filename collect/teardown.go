@@ -30,9 +30,7 @@ func (x *run) teardown(ctx context.Context) error {
 		err := x.record(ctx, artifact.Stage{Stage: "teardown", Host: m.host()}, func(ctx context.Context) error {
 			return m.cleanUp(ctx, stopped[m])
 		})
-		if m.release != nil {
-			m.release()
-		}
+		m.unlock()
 		// A connection that does not close properly keeps nothing of ours alive.
 		_ = m.node.Close()
 		return err
@@ -67,7 +65,7 @@ func (x *run) stopAll(ctx context.Context) map[*member]error {
 			}
 		}
 		for _, r := range s.ranks {
-			if !r.started || r.m.gone() != nil {
+			if !r.started || r.m.gone() != nil || out[r.m] != nil {
 				continue
 			}
 			r.m.http.CloseIdleConnections()
@@ -126,10 +124,7 @@ func (m *member) removeContainer(ctx context.Context) (container.Removal, error)
 func (m *member) reconnect(ctx context.Context) error {
 	x, cause := m.run, m.gone()
 	_ = m.node.Close()
-	if m.release != nil { // the lock went with the connection; this ends its watch
-		m.release()
-		m.release = nil
-	}
+	m.unlock() // the lock went with the connection; this ends its watch
 	if s := x.server; s != nil {
 		for _, r := range s.ranks {
 			if r.m == m {

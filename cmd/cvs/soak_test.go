@@ -161,11 +161,6 @@ func (s *soak) draw() fault {
 			})
 		},
 		func() fault { return during("interrupted", func(_ context.Context, interrupt func()) { interrupt() }) },
-		func() fault {
-			return during("docker goes down", func(context.Context, func()) {
-				check(s.t, l.SetFaults(0, lab.Faults{DockerDown: true}))
-			})
-		},
 		s.foreign, s.taken,
 	}
 	return all[rng.IntN(len(all))]()
