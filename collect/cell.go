@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"cvs/collect/artifact"
@@ -93,6 +94,11 @@ func (x *run) measure(ctx context.Context, c plan.Cell, rep int) error {
 	rec := artifact.Record{CellKey: c.Key, CellID: c.ID, Repeat: rep, Host: x.head().host(),
 		Driver: string(x.p.Params.Driver), StartedAt: &began, Status: artifact.Done}
 	merr := x.bench(ctx, c, rep, dir, &rec)
+	if merr != nil {
+		if full := x.head().fullDisk(ctx, c, rep); full != "" {
+			merr = fmt.Errorf("%w; %s", merr, full)
+		}
+	}
 	ended := x.r.Now().UTC()
 	rec.EndedAt = &ended
 	if merr != nil {
@@ -146,6 +152,24 @@ func (x *run) bench(ctx context.Context, c plan.Cell, rep int, dir *artifact.Cel
 	ferr := x.keep(ctx, dir, folder, name, err == nil, rec)
 	return errors.Join(err, perr, ferr)
 }
+
+// fullDisk says so if there is no room left where a cell's logs and artefact are
+// written: then neither of them can tell.
+func (m *member) fullDisk(ctx context.Context, c plan.Cell, rep int) string {
+	if ctx.Err() != nil || m.node == nil || m.gone() != nil {
+		return ""
+	}
+	dir := m.cmds.dir(c, rep)
+	res, err := m.do(ctx, m.cmds.room(dir))
+	free, perr := strconv.ParseInt(strings.TrimSpace(string(res.Stdout)), 10, 64)
+	if err != nil || perr != nil || free >= smallDisk {
+		return ""
+	}
+	return fmt.Sprintf("the disk of %s on %s is full (%d KiB free)", dir, m.host(), free)
+}
+
+// smallDisk is less room than the logs of one cell need, in KiB.
+const smallDisk = 64
 
 // digest identifies what determines a cell's result: two measurements with equal
 // digests asked for the same thing. The run's own paths are not part of it.

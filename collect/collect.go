@@ -96,6 +96,9 @@ type Runner struct {
 	Sleep    func(ctx context.Context, d time.Duration) error
 	Progress func(Event) // may be nil; called from one goroutine at a time
 	Options  Options
+	// Left is told what the run would leave on the nodes if it ended now, one line
+	// each, whenever that changes; may be nil. Called from one goroutine at a time.
+	Left func([]string)
 
 	// Split is where the time went; filled in by Run.
 	Split Split

@@ -71,7 +71,10 @@ func (l *link) Run(ctx context.Context, c remote.Command) (remote.Result, error)
 	if c.Stdin != nil {
 		return res, err // it was read; whoever made the command can make it again
 	}
-	return l.current().Run(ctx, c)
+	if res, err = l.current().Run(ctx, c); err == nil && res.ExitCode == remote.ExitJobStarted {
+		res.ExitCode = 0 // by the first one, whose answer did not come
+	}
+	return res, err
 }
 
 // Stream does not repeat anything: what came is with the caller already.
@@ -102,12 +105,14 @@ func (l *link) Close() error {
 	return l.current().Close()
 }
 
+var errLinkClosed = errors.New("closed by this program")
+
 // state is the connection that is in use and why no other will come, if so.
 func (l *link) state() (Node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return l.cur, errors.New("closed by this program")
+		return l.cur, errLinkClosed
 	}
 	return l.cur, l.given
 }
@@ -117,9 +122,12 @@ func (l *link) state() (Node, error) {
 func (l *link) again(ctx context.Context, old Node, cause error) error {
 	l.redial.Lock()
 	defer l.redial.Unlock()
-	if cur, err := l.state(); err != nil {
+	switch cur, err := l.state(); {
+	case errors.Is(err, errLinkClosed):
 		return cause
-	} else if cur != old {
+	case err != nil:
+		return fmt.Errorf("%w; %w", cause, err)
+	case cur != old:
 		return nil
 	}
 	_ = old.Close()
@@ -139,12 +147,13 @@ func (l *link) again(ctx context.Context, old Node, cause error) error {
 		l.cur = n
 	}
 	if err != nil {
+		err = fmt.Errorf("no new connection within %v: %w", limit, err)
 		l.given = err
 	}
 	l.mu.Unlock()
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; no new connection within %v: %w", cause, limit, err)
+		return fmt.Errorf("%w; %w", cause, err)
 	case closed:
 		_ = n.Close()
 		return cause

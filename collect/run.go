@@ -46,8 +46,9 @@ type run struct {
 	consecutive int
 	abort       string // why the remaining cells are skipped
 
-	mu       sync.Mutex // guards the fields below, events, and member.lost
+	mu       sync.Mutex // guards the fields below, events, Left, and member.lost
 	warnings []string
+	left     map[int]string // by rank
 }
 
 // head is rank 0, where clients run and requests go.

@@ -186,6 +186,7 @@ func (m *member) prepareServer(ctx context.Context, session int, c plan.Cell, re
 	steps := []Step{m.cmds.prepare("server_start", dir, m.run.drv.ServerLog())}
 	if !m.workMade {
 		m.workMade = true
+		m.leaves()
 		steps = append([]Step{m.cmds.writeEnv(proc)}, steps...)
 	}
 	if s, ok := m.cmds.cleanup(); ok {

@@ -211,6 +211,7 @@ func (m *member) container(ctx context.Context) error {
 		}
 	}
 	m.launched = true // from here on a container may exist, even if no answer comes
+	m.leaves()
 	if err := m.finish(ctx, m.cmds.runContainer(present)); err != nil {
 		return err
 	}

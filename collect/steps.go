@@ -331,6 +331,11 @@ func (c *commands) fetch(file string) Step {
 	return c.inside("cell", nil, fetchTimeout, "cat", "--", file)
 }
 
+// room prints how many KiB are free where a folder lies.
+func (c *commands) room(dir string) Step {
+	return c.inside("log", nil, probeTimeout, "sh", "-c", `df -Pk -- "$1" | { read -r l; read -r d s u free r; echo "$free"; }`, "sh", dir)
+}
+
 func (c *commands) tail(stage, file string) Step {
 	return c.inside(stage, nil, fileTimeout, "tail", "-c", strconv.Itoa(logTail), "--", file)
 }
@@ -361,6 +366,11 @@ func (c *commands) removeAllWork() Step {
 	return c.inside("container", nil, fileTimeout, "sh", "-c", `rm -rf -- "$1"*`, "sh", c.workBase())
 }
 
+// removeWork also takes what earlier attempts, whose launchers died, left where
+// the container's /tmp outlived them.
 func (c *commands) removeWork() Step {
+	if c.attempt > 1 {
+		return c.inside("teardown", nil, fileTimeout, "sh", "-c", `rm -rf -- "$1"*`, "sh", c.workBase())
+	}
 	return c.inside("teardown", nil, fileTimeout, "rm", "-rf", "--", c.work())
 }

@@ -27,9 +27,14 @@ func (x *run) teardown(ctx context.Context) error {
 		if m.node == nil {
 			return nil
 		}
+		tried := false
 		err := x.record(ctx, artifact.Stage{Stage: "teardown", Host: m.host()}, func(ctx context.Context) error {
+			tried = true
 			return m.cleanUp(ctx, stopped[m])
 		})
+		if !tried { // a full disk here keeps nothing alive there
+			err = errors.Join(err, m.cleanUp(ctx, stopped[m]))
+		}
 		m.unlock()
 		// A connection that does not close properly keeps nothing of ours alive.
 		_ = m.node.Close()
@@ -98,7 +103,39 @@ func (m *member) cleanUp(ctx context.Context, stopped error) error {
 			errs = nil
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err == nil {
+		m.launched, m.workMade = false, false
+		m.leaves()
+	}
+	return err
+}
+
+// leaves says what would be left on the node if the run ended now.
+func (m *member) leaves() {
+	x, name := m.run, m.run.p.Container.Name
+	text := ""
+	switch {
+	case m.launched && !x.keepsContainer():
+		text = fmt.Sprintf("container %s on %s may be left; what runs in it ends within %v, because nobody renews its lease; remove it with: docker rm -f %s", name, m.host(), lease, name)
+	case m.workMade:
+		text = fmt.Sprintf("processes in container %s on %s may be left; they end within %v, because nobody renews their lease", name, m.host(), lease)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.left == nil {
+		x.left = map[int]string{}
+	}
+	if x.left[m.rank] = text; x.r.Left == nil {
+		return
+	}
+	var all []string
+	for i := range x.members {
+		if s := x.left[i]; s != "" {
+			all = append(all, s)
+		}
+	}
+	x.r.Left(all)
 }
 
 // removeContainer removes the container of this run, and only that.

@@ -31,12 +31,15 @@ func realMain() int {
 	if handled, code := lab.Main(os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr); handled {
 		return code
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	e := &env{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		getenv: os.Getenv, now: time.Now, osUser: osUser,
+		getenv: os.Getenv, now: time.Now, osUser: osUser, rest: &leftovers{},
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go interrupts(signals, e, cancel, os.Exit)
 	return run(ctx, e, os.Args[1:])
 }
 
@@ -47,6 +50,8 @@ type env struct {
 	getenv         func(string) string
 	now            func() time.Time
 	osUser         func() string // launcher's user name, by uid
+
+	rest *leftovers // what a second interrupt tells; may be nil
 }
 
 // osUser names the user by uid: USER and LOGNAME can say anything.

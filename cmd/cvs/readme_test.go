@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,41 @@ func TestReadme(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("only %d command lines found in the README", n)
+	}
+}
+
+// TestReadmeFaults holds the README's table of faults to the tests: each line
+// names one that exists, each of them is named once, and the exit status is the
+// one that it asserts.
+func TestReadmeFaults(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("faults*_test.go")
+	check(t, err)
+	code := map[string]string{}
+	for _, f := range files {
+		parts := strings.Split(readFile(t, f), "\nfunc TestFault")
+		for _, p := range parts[1:] {
+			name, body, _ := strings.Cut(p, "(")
+			body, _, _ = strings.Cut(body, "\n}\n")
+			code["TestFault"+name] = body
+		}
+	}
+	row := regexp.MustCompile("(?m)^\\|.*\\| ([0-9]+)(?:, at once)? \\|[^|]*\\| `(Test[A-Za-z]+)` \\|$")
+	for _, m := range row.FindAllStringSubmatch(readFile(t, filepath.Join("..", "..", "README.md")), -1) {
+		exit, name := m[1], m[2]
+		body, ok := code[name]
+		if !ok {
+			t.Errorf("README: %s is no test of the fault matrix, or is named twice", name)
+			continue
+		}
+		delete(code, name)
+		asserts := regexp.MustCompile(`\.(?:fault|expect)\(` + exit + `,|code != ` + exit + ` `)
+		if !asserts.MatchString(body) && !(exit == "0" && strings.Contains(body, ".resumes(")) {
+			t.Errorf("README: %s does not assert exit status %s", name, exit)
+		}
+	}
+	for name := range code {
+		t.Errorf("README: %s is not in the table of faults", name)
 	}
 }
 

@@ -68,6 +68,8 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.col.Repeat, "repeat", 1, "measure each cell `n` times; gates use the median")
 	f.BoolVar(&o.col.FailFast, "fail-fast", false, "end the sweep at the first cell that fails to run")
 	f.IntVar(&o.col.MaxFailures, "max-consecutive-failures", 0, "end the sweep after `n` cells in a row failed to run (0: never)")
+	f.DurationVar(&o.col.Reconnect, "reconnect", 0, "how long a connection that broke is tried to be made anew (default 20s, which remote processes outlive)")
+	f.DurationVar(&o.col.TeardownTimeout, "teardown-timeout", 0, "bound for cleaning up, reconnecting to lost nodes included (default 2m)")
 	f.BoolVar(&o.col.Force, "force", false, "take over a container of the same name that is not ours")
 	f.BoolVar(&o.col.NoHFToken, "no-hf-token", false, "run without a Hugging Face token although the config names a file")
 	f.BoolVar(&o.in.matchLengths, "match-lengths", false, "have every client draw lengths from [random_range_ratio·L, L], so that frameworks can be compared: vLLM's gets L·(1+r)/2 and (1-r)/(1+r)")
@@ -89,7 +91,7 @@ func newRun(e *env) *cobra.Command {
 		Long: `Runs every cell of the config on the nodes of the cluster file, over SSH and in
 Docker. Results are kept in <workspace>/cvs_runs/<run id>, loaded into the
 warehouse and judged; the deck is written beside them. Ctrl-C tears everything
-down and keeps what was measured.
+down and keeps what was measured; a second one ends at once and says what is left.
 ` + exitHelp,
 		Args: needArgs("the suite (atom)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -145,6 +147,9 @@ func (o *runOptions) check(cmd *cobra.Command, args []string) error {
 		errs = append(errs, badInput("--log-level %s: want DEBUG, INFO, WARNING, ERROR or CRITICAL", o.logLevel))
 	}
 	errs = append(errs, o.ssh.check())
+	if o.col.Reconnect < 0 || o.col.TeardownTimeout < 0 {
+		errs = append(errs, badInput("--reconnect and --teardown-timeout: want more than 0"))
+	}
 	if o.col.Repeat < 1 {
 		errs = append(errs, badInput("--repeat %d: want at least 1", o.col.Repeat))
 	}
@@ -321,6 +326,9 @@ func sweep(ctx context.Context, e *env, o runOptions, p *plan.Plan) (*outcome, e
 		return nil, badStore(err)
 	}
 	runner.Store = dir
+	e.rest.busy(fmt.Sprintf("what was measured is kept in %s; go on with: cvs run atom --resume %s", dir.Path(), dir.Meta().RunID))
+	defer e.rest.busy("")
+	runner.Left = e.rest.leave
 	fmt.Fprintf(prog.out, "run directory: %s\n", dir.Path())
 
 	_, runErr := runner.Run(ctx)

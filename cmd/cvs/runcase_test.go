@@ -44,6 +44,7 @@ type runCase struct {
 	port    int
 	out     *lockedBuffer
 	ctx     context.Context // of the command; nil is the test's
+	user    string          // whose run it is
 }
 
 // lockedBuffer is output that may be read while the command still writes.
@@ -86,7 +87,7 @@ func newRunCase(t *testing.T, id string, nodes int, f lab.Faults) *runCase {
 	t.Cleanup(func() { check(t, l.Close()) })
 	port, err := lab.FreePort("127.0.0.1")
 	check(t, err)
-	c := &runCase{t: t, lab: l, dir: t.TempDir(), name: "mi325x_atom_demo-70b_fp8_single.json", env: map[string]string{}, port: port, known: []string{l.KnownHosts()}, out: &lockedBuffer{}}
+	c := &runCase{t: t, lab: l, dir: t.TempDir(), name: "mi325x_atom_demo-70b_fp8_single.json", env: map[string]string{}, user: "benchuser", port: port, known: []string{l.KnownHosts()}, out: &lockedBuffer{}}
 	src, err := filepath.Glob(filepath.Join(casesDir(), id, "*_threshold.json"))
 	check(t, err)
 	configs, err := filepath.Glob(filepath.Join(casesDir(), id, "*_[sd]i[ns][gt]*.json"))
@@ -124,8 +125,8 @@ func newRunCase(t *testing.T, id string, nodes int, f lab.Faults) *runCase {
 	return c
 }
 
-// run carries the command out and returns its exit status.
-func (c *runCase) run(extra ...string) int {
+// argv writes the files and gives the command line.
+func (c *runCase) argv() []string {
 	c.t.Helper()
 	write := func(name string, v any) string {
 		b, err := json.MarshalIndent(v, "", " ")
@@ -139,13 +140,20 @@ func (c *runCase) run(extra ...string) int {
 	for _, k := range c.known {
 		args = append(args, "--known-hosts", k)
 	}
+	return append(args, c.args...)
+}
+
+// run carries the command out and returns its exit status.
+func (c *runCase) run() int {
+	c.t.Helper()
+	args := c.argv()
 	e := &env{stdin: strings.NewReader(""), stdout: c.out, stderr: c.out, now: time.Now,
-		getenv: func(k string) string { return c.env[k] }, osUser: func() string { return "benchuser" }}
+		getenv: func(k string) string { return c.env[k] }, osUser: func() string { return c.user }}
 	ctx := c.ctx
 	if ctx == nil {
 		ctx = c.t.Context()
 	}
-	return run(ctx, e, append(append(args, c.args...), extra...))
+	return run(ctx, e, args)
 }
 
 // expect runs and compares exit status and output.

@@ -25,6 +25,9 @@ func (r *reader) readCells() {
 				r.problem(name, key, "not the number of a repeat")
 				continue
 			}
+			if old && !r.exists(path.Join(name, recordFile)) {
+				continue // its launcher was killed, and what it did not finish was repeated
+			}
 			results := r.readCell(name, key, repeat)
 			if old {
 				r.run.Superseded = append(r.run.Superseded, results...)
@@ -33,6 +36,11 @@ func (r *reader) readCells() {
 			}
 		}
 	}
+}
+
+func (r *reader) exists(name string) bool {
+	_, err := r.root.Lstat(name)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // folders lists the visible folders in dir, which need not exist, in name order.

@@ -30,7 +30,7 @@ var (
 
 // The exit statuses of the scripts.
 const (
-	exitStarted = 47 // a job was started in this folder before
+	exitStarted = ExitJobStarted
 	exitLeft    = 48 // processes of the job survived KILL
 )
 
@@ -83,6 +83,10 @@ type JobState struct {
 	// LeaseExpired: it was ended because nobody renewed its lease.
 	LeaseExpired bool
 }
+
+// ExitJobStarted is the exit status of StartArgs where a job was started in the
+// same folder before.
+const ExitJobStarted = 47
 
 // ErrJobStarted reports that a job was started in the same folder before.
 var ErrJobStarted = errors.New("a job was started in this folder before")
