@@ -108,23 +108,30 @@ func (c curve) figure(table bool) *Figure {
 	return f
 }
 
-// table is the curve in words.
+// table is the curve in words. Beside other runs a column of gates that nothing
+// has would only take room.
 func (c curve) table() *Table {
-	t := &Table{Caption: "Data of the chart " + c.title, Head: []Column{
-		{Text: "Concurrency", Class: "n"}, {Text: c.label, Unit: c.unit, Class: "n"}, {Text: "Gate", Unit: c.unit, Class: "n"}}}
+	gated := c.also == nil || slices.ContainsFunc(c.points, func(p point) bool { return p.gate != nil })
+	t := &Table{Caption: "Data of the chart " + c.title, Head: []Column{{Text: "Concurrency", Class: "n"}, {Text: c.label, Unit: c.unit, Class: "n"}}}
+	if gated {
+		t.Head = append(t.Head, Column{Text: "Gate", Unit: c.unit, Class: "n"})
+	}
 	for _, s := range c.also {
 		t.Head = append(t.Head, Column{Text: s.label, Unit: c.unit, Class: "n"})
 	}
 	for _, p := range c.points {
-		row := Row{Cells: []Cell{{Text: grouped(float64(p.conc), 0), Class: "n"}, {Text: "—", Class: "n dim", Title: p.missing}, {Text: "—", Class: "n dim"}}}
+		row := Row{Cells: []Cell{{Text: grouped(float64(p.conc), 0), Class: "n"}, {Text: "—", Class: "n dim", Title: p.missing}}}
 		if p.value != nil {
 			row.Cells[1] = Cell{Text: rounded(c.metric, *p.value), Class: "n", Title: exact(*p.value)}
 			if p.failed {
 				row.Cells[1].Class = "n bad"
 			}
 		}
-		if p.gate != nil {
-			row.Cells[2] = Cell{Text: c.sign + " " + bound(*p.gate), Class: "n", Title: exact(*p.gate)}
+		switch {
+		case p.gate != nil:
+			row.Cells = append(row.Cells, Cell{Text: c.sign + " " + bound(*p.gate), Class: "n", Title: exact(*p.gate)})
+		case gated:
+			row.Cells = append(row.Cells, Cell{Text: "—", Class: "n dim"})
 		}
 		for _, s := range c.also {
 			other := Cell{Text: "—", Class: "n dim"}

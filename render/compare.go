@@ -151,14 +151,17 @@ func (b *builder) changed() *Section {
 
 func changedTable(id string, rows []warehouse.ChangedRow) *Table {
 	t := &Table{ID: id, Caption: "What changed", Tall: true, Tools: true, Head: []Column{{Text: "Field"}, {Text: "Before"}, {Text: "Now"}}}
-	side := func(v *string) Cell {
+	side := func(field string, v *string) Cell {
 		if v == nil {
 			return Cell{Text: "not there", Class: "dim"}
+		}
+		if c := command(*v); c != "" && strings.HasSuffix(field, " command") {
+			return Cell{Text: c, Class: "w mono"}
 		}
 		return Cell{Text: text(*v), Class: "w"}
 	}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(r.Field), Class: "id"}, side(r.Before), side(r.After)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(r.Field), Class: "id"}, side(r.Field, r.Before), side(r.Field, r.After)}})
 	}
 	return t
 }

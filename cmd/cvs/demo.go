@@ -31,6 +31,7 @@ func (o *demoOptions) addFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.lab.seed, "seed", 1, "seed of the simulated hardware's jitter")
 	f.Float64Var(&o.lab.speed, "speed", 8, "how many times faster than the modelled hardware")
 	o.lab.nodes = 1
+	o.lab.startDelay = 500 * time.Millisecond // three servers are started
 }
 
 func newDemo(e *env) *cobra.Command {
@@ -98,6 +99,11 @@ func runDemo(ctx context.Context, e *env, o demoOptions) (err error) {
 		return closeLab(l)
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	// One port for all sweeps, so that nothing but the node differs between them.
+	port, err := lab.FreePort(l.Address(0))
+	if err != nil {
+		return &statusError{4, err.Error()}
+	}
 	store := storeOptions{workspace: o.out, warehouse: filepath.Join(o.out, "cvs.duckdb")}
 	var res *outcome
 	for i, s := range o.sweeps() {
@@ -105,6 +111,7 @@ func runDemo(ctx context.Context, e *env, o demoOptions) (err error) {
 			res.db.Close()
 			fmt.Fprintln(e.stderr)
 		}
+		s.demo.Port = port
 		fmt.Fprintf(e.stderr, "sweep %d of %d, %s\n", i+1, len(o.sweeps()), s.title)
 		if res, err = o.measure(ctx, e, l, store, s); res == nil {
 			return err

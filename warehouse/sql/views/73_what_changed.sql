@@ -3,7 +3,8 @@
 -- reads: run, run_identity, image_digest, attempt, threshold
 -- unit:  text; NULL where a side does not have the field
 -- Facts of the run, the digests of its image, the resolved configuration key by
--- key, thresholds, and the command lines of the first cell.
+-- key, thresholds, and the command lines of the first cell, in which the run's own
+-- id, a part of its paths, is no difference.
 CREATE OR REPLACE MACRO what_changed(before_run, after_run) AS TABLE
 WITH facts AS (
     SELECT r.run_id, unnest([
@@ -23,9 +24,9 @@ WITH facts AS (
     SELECT run_id, 50, 'threshold ' || target || ' ' || metric, any_value(kind || ' ' || coalesce(num_text(value), '') || coalesce(' ± ' || num_text(tolerance_pct) || ' %', '') ORDER BY ordinal)
     FROM threshold WHERE run_id IN (before_run, after_run) GROUP BY run_id, target, metric
     UNION ALL
-    SELECT run_id, 20, 'server command', min_by(server_argv, (cell_key, repeat)) FROM attempt WHERE run_id IN (before_run, after_run) AND server_argv IS NOT NULL GROUP BY run_id
+    SELECT run_id, 20, 'server command', replace(min_by(server_argv, (cell_key, repeat)), run_id, '{run_id}') FROM attempt WHERE run_id IN (before_run, after_run) AND server_argv IS NOT NULL GROUP BY run_id
     UNION ALL
-    SELECT run_id, 21, 'client command', min_by(client_argv, (cell_key, repeat)) FROM attempt WHERE run_id IN (before_run, after_run) AND client_argv IS NOT NULL GROUP BY run_id
+    SELECT run_id, 21, 'client command', replace(min_by(client_argv, (cell_key, repeat)), run_id, '{run_id}') FROM attempt WHERE run_id IN (before_run, after_run) AND client_argv IS NOT NULL GROUP BY run_id
 )
 SELECT field, max(v) FILTER (WHERE run_id = before_run) AS before, max(v) FILTER (WHERE run_id = after_run) AS after, min(rank) AS rank
 FROM facts
