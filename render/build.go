@@ -42,6 +42,9 @@ func Build(d *Data, o Options) *Deck {
 		b.results, b.cellCards, b.serviceLevel, b.checks, b.accuracy, b.needles, b.drafts, b.telemetry, b.kernel, b.tasks, b.quality, b.lifecycle, b.logs, b.artifacts, b.notes} {
 		if sec := s(); sec != nil {
 			sec.Problem = text(d.Problems[sec.ID])
+			if sec.Empty != "" && sec.Problem == "" && b.tasksOnly() && aboutCells[sec.ID] {
+				continue
+			}
 			deck.Sections = append(deck.Sections, sec)
 		}
 	}
@@ -53,6 +56,12 @@ func Build(d *Data, o Options) *Deck {
 	}
 	return deck
 }
+
+// aboutCells are the sections that a run of accuracy tasks alone has nothing for.
+var aboutCells = map[string]bool{"gates": true, "charts": true, "interactivity": true, "previous": true, "golden": true, "parity": true, "scaling": true, "results": true, "cells": true}
+
+// tasksOnly says whether a run planned and measured accuracy and no cell.
+func (b *builder) tasksOnly() bool { return len(b.cells) == 0 && len(b.d.Accuracy) > 0 }
 
 // A builder holds the rows by cell while a deck is built.
 type builder struct {
@@ -120,7 +129,12 @@ func newBuilder(d *Data) *builder {
 	for _, row := range d.Cells {
 		c := &cell{CellStatusRow: row}
 		c.name = text(row.Combo) + " · conc " + strconv.Itoa(row.Concurrency)
-		if row.Combo == "" {
+		switch {
+		case row.Combo != "":
+		case row.ISL > 0 && row.OSL > 0 && row.Concurrency > 0:
+			// A loose result has no plan's name, and its file's says nothing.
+			c.name = fmt.Sprintf("%d / %d · conc %d", row.ISL, row.OSL, row.Concurrency)
+		default:
 			c.name = text(row.CellID)
 		}
 		if c.name == "" {

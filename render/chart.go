@@ -23,6 +23,7 @@ type Figure struct {
 	Bad             bool     // a point fails its gate
 	Alt             string   // text alternative
 	Gaps            string   // points that have no value, in words
+	Blank           bool     // no point has a value: there is nothing to draw
 	Off             string   // gates too far away to draw, in words
 	Table           *Table   // nil in a large deck: its script makes it
 	data            figureData
@@ -98,6 +99,7 @@ func (c curve) figure(table bool) *Figure {
 	if len(off) > 0 {
 		f.Off = "Gate far above the values, not drawn: " + strings.Join(off, ", ") + "."
 	}
+	f.Blank = len(gaps) == len(c.points) && len(c.also) == 0
 	if len(gaps) > 0 {
 		f.Gaps = "No value at concurrency " + strings.Join(gaps, ", ") + "."
 	}
@@ -260,6 +262,9 @@ func (d *blob) figure(f *Figure, short bool) {
 		d.raw(",")
 		d.float(f.data.hi)
 		d.raw("]")
+	}
+	if f.Blank {
+		d.raw(`,"blank":true`)
 	}
 	d.raw(`,"points":[`)
 	for i, p := range f.data.points {

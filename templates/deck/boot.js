@@ -326,6 +326,7 @@
       (f.also || []).forEach(function (a, i) { legend.append(el("span", {}, [el("i", { className: "also" + i }), a.label])); });
       if (f.points.some(function (p) { return p[3] === "bad"; })) legend.append(el("span", {}, [el("i", { className: "bad" }), f.kind === "front" ? "A gate of the cell failed" : "Fails its gate"]));
       var fig = el("figure", { className: "panel" }, [el("figcaption", {}, [f.title + " ", el("small", { textContent: f.unit })]), legend, chart]);
+      if (f.blank) chart.remove();
       [f.gaps, f.off].forEach(function (w) { if (w) fig.append(el("p", { className: "gap", textContent: w })); });
       var rows = f.points.map(function (p) {
         return { cells: [{ text: f.kind === "front" ? number(p[0]) : grouped(p[0], 0), cls: "n", title: String(p[0]) },
@@ -336,7 +337,7 @@
       fig.append(el("details", {}, [el("summary", { textContent: "Data of this chart" }), table("Data of the chart " + f.title, head, rows)]));
       box.append(fig);
       figureTools(fig);
-      show(chart);
+      if (!f.blank) show(chart);
     });
   }
 
@@ -423,7 +424,7 @@
   }
   function figureTools(fig) {
     var t = fig.querySelector("table"), d = fig.querySelector("details"), n = fig.querySelector(".chart");
-    if (!t || !d) return;
+    if (!t || !d || !n) return;
     var b = el("button", { type: "button", className: "b", textContent: "Save as CSV" });
     b.addEventListener("click", function () { save(n.id + ".csv", csv(t)); });
     d.append(b);
