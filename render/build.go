@@ -33,13 +33,13 @@ func Build(d *Data, o Options) *Deck {
 	deck.Facts = []Field{
 		b.comparisonFact("Previous run", "previous", b.d.Prev),
 		b.comparisonFact("Golden run", "golden", b.d.Golden),
-		{Label: "Sign-off", Value: "none recorded"},
 	}
+	deck.Facts = append(deck.Facts, b.signoffFacts()...)
 	deck.Families = b.families()
 	deck.Worst = b.worst()
 	deck.Card = b.card()
 	for _, s := range []func() *Section{b.matrix, b.charts, b.front, b.distributions, b.previous, b.changed, b.golden, b.parity, b.scaling,
-		b.results, b.cellCards, b.serviceLevel, b.checks, b.accuracy, b.needles, b.drafts, b.telemetry, b.kernel, b.tasks, b.quality, b.lifecycle, b.logs, b.artifacts, b.notes} {
+		b.results, b.cellCards, b.serviceLevel, b.checks, b.accuracy, b.needles, b.drafts, b.telemetry, b.kernel, b.tasks, b.quality, b.lifecycle, b.logs, b.signoff, b.artifacts, b.notes} {
 		if sec := s(); sec != nil {
 			sec.Problem = text(d.Problems[sec.ID])
 			if sec.Empty != "" && sec.Problem == "" && b.tasksOnly() && aboutCells[sec.ID] {
@@ -213,11 +213,16 @@ var states = []warehouse.State{warehouse.Fail, warehouse.Invalid, warehouse.Erro
 
 // rank orders by state, worst first; an unknown state comes first of all, so
 // that it cannot hide.
-func rank(state warehouse.State) int { return slices.Index(states, state) }
+func rank(state warehouse.State) int { return slices.Index(states, base(state)) }
 
 // mark is the class and the word of a state. Unknown states keep their word and
 // get no class of ours.
 func mark(state warehouse.State) Mark {
+	if known := base(state); known != state {
+		m := mark(known)
+		m.Word += waivedWord
+		return m
+	}
 	switch state {
 	case warehouse.Pass, warehouse.Fail, warehouse.Invalid, warehouse.Info, warehouse.Skipped:
 		return Mark{Class: string(state), Word: string(state)}
@@ -259,24 +264,24 @@ func (b *builder) families() *Table {
 		if count[g.Tier] == nil {
 			count[g.Tier] = map[warehouse.State]int{}
 		}
-		count[g.Tier][g.State]++
-		have[g.State] = true
+		count[g.Tier][shown(g)]++
+		have[shown(g)] = true
 	}
-	var shown []warehouse.State
-	for _, s := range []warehouse.State{warehouse.Fail, warehouse.Invalid, warehouse.Error, warehouse.Pass, warehouse.Skipped, warehouse.NA, warehouse.Info, warehouse.Record} {
+	var order []warehouse.State
+	for _, s := range []warehouse.State{warehouse.Fail, warehouse.Fail + waivedWord, warehouse.Invalid, warehouse.Invalid + waivedWord, warehouse.Error, warehouse.Pass, warehouse.Skipped, warehouse.NA, warehouse.Info, warehouse.Record} {
 		// A state that no gate is in needs no column: the sums still hold.
 		if have[s] {
-			shown = append(shown, s)
+			order = append(order, s)
 			delete(have, s)
 		}
 	}
 	// What a later version may call a state is counted too.
-	known := len(shown)
+	known := len(order)
 	for s := range have {
-		shown = append(shown, s)
+		order = append(order, s)
 	}
-	slices.Sort(shown[known:])
-	for _, s := range shown {
+	slices.Sort(order[known:])
+	for _, s := range order {
 		t.Head = append(t.Head, Column{Text: capital(mark(s).Word), Class: "n"})
 	}
 	t.Head = append(t.Head, Column{Text: "All", Class: "n"})
@@ -298,7 +303,7 @@ func (b *builder) families() *Table {
 		}
 		m := mark(worst)
 		row := Row{Cells: []Cell{{Text: tierLabel(tier)}, {Mark: &m}}}
-		for _, s := range shown {
+		for _, s := range order {
 			c := Cell{Text: "·", Class: "n dim", Raw: "0", HasRaw: true}
 			if k := count[tier][s]; k > 0 {
 				c = Cell{Text: strconv.Itoa(k), Class: "n"}
@@ -377,4 +382,7 @@ func (c *cell) hosts() string {
 }
 
 // bad says whether a state counts as failed.
-func bad(s warehouse.State) bool { return s == warehouse.Fail || s == warehouse.Invalid }
+func bad(s warehouse.State) bool {
+	s = base(s)
+	return s == warehouse.Fail || s == warehouse.Invalid
+}

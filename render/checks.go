@@ -18,7 +18,7 @@ func checkGates(checks []warehouse.CheckGateRow) []warehouse.GateRow {
 		out = append(out, warehouse.GateRow{
 			CellID: c.Scope + " " + c.Target, Tier: c.Scope, Metric: c.Metric, Kind: c.Kind, Wanted: c.Wanted, TolerancePct: c.TolerancePct,
 			Reference: c.Reference, Got: c.Got, GotText: c.GotText, Bound: c.Bound, State: c.State, WouldFail: c.WouldFail, Reason: c.Reason,
-			MarginPct: c.MarginPct, File: c.File, Line: c.Line,
+			MarginPct: c.MarginPct, File: c.File, Line: c.Line, Waiver: c.Waiver,
 		})
 	}
 	return out

@@ -64,6 +64,7 @@ type Data struct {
 
 	Beside       Quality // what was asked beside speed
 	AccuracyPrev []warehouse.AccuracyPrevRow
+	Review       *Review // nil: nobody asked, see [Data.QueryReview]
 	Logs         []LogTail
 	// Problems are the questions that were not answered, by the id of the
 	// section that shows the answer.

@@ -35,7 +35,7 @@ func gateCells(g *warehouse.GateRow) []Cell {
 // gateMark says how a gate went; a violated bound of a run that enforces none is
 // not a failure, and not hidden either.
 func gateMark(g *warehouse.GateRow) Mark {
-	m := mark(g.State)
+	m := mark(shown(g))
 	if g.State == warehouse.Record && g.WouldFail {
 		m = Mark{Class: "warn", Word: "would fail"}
 	}

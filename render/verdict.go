@@ -164,7 +164,7 @@ func (b *builder) tallies() []Tally {
 	}
 	out := []Tally{tally("Cells", total, len(b.cells), cells)}
 	for _, g := range b.gates {
-		gates[g.State]++
+		gates[shown(g)]++
 	}
 	if n := len(b.gates); n > 0 {
 		out = append(out, tally("Gates", grouped(float64(n), 0)+" in all", n, gates))
@@ -174,13 +174,20 @@ func (b *builder) tallies() []Tally {
 
 func tally(label, total string, n int, count map[warehouse.State]int) Tally {
 	t := Tally{Label: label, Total: total, Bar: &Bar{}}
-	order := slices.Clone(states)
+	order := make([]warehouse.State, 0, len(states)+2)
+	for _, s := range states {
+		order = append(order, s)
+		if bad(s) {
+			order = append(order, s+waivedWord)
+		}
+	}
+	known := len(order)
 	for s := range count {
 		if !slices.Contains(order, s) {
 			order = append(order, s)
 		}
 	}
-	slices.Sort(order[len(states):])
+	slices.Sort(order[known:])
 	done := 0
 	for _, s := range order {
 		k := count[s]

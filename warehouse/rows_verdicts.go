@@ -28,6 +28,9 @@ type GateRow struct {
 	File         string   // threshold file
 	Line         int      // in it
 	Pointer      string   // in it
+	// Waiver is who covers the failure; [DB.GateWaivers] knows, [DB.Gates] does not
+	// ask.
+	Waiver string
 }
 
 // Gates lists the verdict on each spec of a run, cell by cell in plan order.
@@ -145,6 +148,7 @@ type CheckGateRow struct {
 	File         string // threshold file
 	Line         int
 	Pointer      string
+	Waiver       string // as in [GateRow]
 }
 
 // CheckGates lists the verdicts of a run on everything that is not a sweep cell.

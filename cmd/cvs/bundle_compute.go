@@ -168,6 +168,9 @@ func renderRun(ctx context.Context, db *warehouse.DB, runID string, info *eviden
 	if err != nil {
 		return nil, nil, badStore(fmt.Errorf("read the views for the deck: %w", err))
 	}
+	if err := data.QueryReview(ctx, db, info.Rendered); err != nil {
+		return nil, nil, badStore(err)
+	}
 	opts := render.Options{Now: info.Rendered, ToolVersion: info.ToolVersion}
 	var d, s bytes.Buffer
 	if err := render.Write(&d, render.Build(data, opts)); err != nil {

@@ -113,6 +113,9 @@ func writeDeck(ctx context.Context, e *env, db render.Source, runID, out, sideca
 	if err != nil {
 		return err
 	}
+	if err := review(ctx, e, db, data, now); err != nil {
+		return err
+	}
 	opts := render.Options{Now: now, ToolVersion: toolVersion()}
 	deck := render.Build(data, opts)
 	if out != "" {

@@ -74,6 +74,9 @@ func runEvaluate(ctx context.Context, e *env, o evaluateOptions, args []string) 
 			return err
 		}
 	}
+	if j.waivers, err = db.GateWaivers(ctx, j.status.RunID, e.now()); err != nil {
+		return badStore(err)
+	}
 	if o.format == "json" {
 		out := j.report()
 		out.SLO = slo

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table" // aligned tables with wide characters counted right
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -23,6 +24,7 @@ type judgement struct {
 	gates   []warehouse.GateRow
 	checks  []warehouse.CheckGateRow
 	quality []warehouse.DataQualityRow
+	waivers []warehouse.GateWaiverRow // where somebody asked for them
 }
 
 // judge reads the verdict views of one run.
@@ -157,10 +159,32 @@ func (j *judgement) print(w io.Writer) {
 	j.printFindings(w)
 	s := j.status
 	fmt.Fprintf(w, "gates: %d pass, %d fail, %d invalid, %d skipped, %d n/a, %d info, %d record\n", s.Pass, s.Fail, s.Invalid, s.Skipped, s.NA, s.Info, s.Record)
+	j.printWaivers(w)
 	fmt.Fprintf(w, "cells: %d expected, %d measured: %d pass, %d fail, %d record, %d without a result\n", s.Expected, s.Measured, s.CellsPass, s.CellsFail, s.CellsRecord, s.CellsError)
 	fmt.Fprintf(w, "verdict: %s\n", verdictText(s))
 	for _, r := range s.Reasons() {
 		fmt.Fprintf(w, "  %s\n", visible(clip(r)))
+	}
+}
+
+// printWaivers lists the failures that are waived: they are a part of those that
+// fail, counted apart, and change nothing.
+func (j *judgement) printWaivers(w io.Writer) {
+	seen := map[string]bool{}
+	for _, g := range j.waivers {
+		word := stateWord(g.State) + " (waived)"
+		switch g.Standing {
+		case "expired":
+			word = stateWord(g.State) + " (waiver expired)"
+		case "waived":
+			seen[g.Gate+"\x00"+g.Host] = true
+		default:
+			continue
+		}
+		fmt.Fprintf(w, "%s %s: %s until %s, %s\n", word, visible(g.Gate), visible(g.WaiverID), g.LastDay.Format(time.DateOnly), visible(g.Owner))
+	}
+	if len(seen) > 0 {
+		fmt.Fprintf(w, "of those that fail %d waived; they remain failures\n", len(seen))
 	}
 }
 

@@ -101,7 +101,7 @@ func runPublish(ctx context.Context, e *env, o publishOptions, args []string) er
 			ids = append(ids, id)
 		}
 	}
-	s := shelf{dir: o.to, opts: render.Options{Now: now, ToolVersion: toolVersion()}}
+	s := shelf{e: e, dir: o.to, opts: render.Options{Now: now, ToolVersion: toolVersion()}}
 	unlock, err := s.lock(ctx, o.wait)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func runUnpublish(ctx context.Context, e *env, o unpublishOptions, args []string
 	if err != nil {
 		return err
 	}
-	s := shelf{dir: o.to, opts: render.Options{Now: now, ToolVersion: toolVersion()}}
+	s := shelf{e: e, dir: o.to, opts: render.Options{Now: now, ToolVersion: toolVersion()}}
 	unlock, err := s.lock(ctx, o.wait)
 	if err != nil {
 		return err
@@ -191,6 +191,7 @@ func runUnpublish(ctx context.Context, e *env, o unpublishOptions, args []string
 
 // A shelf is a folder with published runs.
 type shelf struct {
+	e    *env
 	dir  string
 	opts render.Options
 }
@@ -218,6 +219,9 @@ func (s shelf) put(ctx context.Context, db *warehouse.DB, runID string) (string,
 	data, err := render.Query(ctx, &deckSource{Compared: &warehouse.Compared{DB: db}}, runID)
 	if err != nil {
 		return "", badStore(fmt.Errorf("read the views for the deck: %w", err))
+	}
+	if err := review(ctx, s.e, db, data, s.opts.Now); err != nil {
+		return "", err
 	}
 	entry := render.EntryOf(data, s.opts)
 	dir := filepath.Join(s.dir, "runs", entry.Folder)

@@ -94,32 +94,89 @@ func verifyOwnDeck(ctx context.Context, f *findings, dir string, r *artifact.Run
 	if v := toolVersion(); v != version {
 		f.note("version", "the deck was made by cvs %s, checked by cvs %s: pages may have changed between them", version, v)
 	}
+	diffs, err := deckDifferences(ctx, dir, r, deck, side, made, version)
+	if err != nil {
+		return err
+	}
+	for _, d := range diffs {
+		f.bad("decks", "%s", d)
+	}
+	if len(diffs) == 0 {
+		f.ok("decks", "deck and sidecar rendered again: byte for byte")
+	}
+	return nil
+}
+
+// deckDifferences says how deck and sidecar differ from what is rendered again.
+// A deck may show earlier runs, which stand beside this one, and the decisions
+// that were taken by then; it holds if any of what it can have been made of gives
+// the same bytes. What differs is told of the run alone.
+func deckDifferences(ctx context.Context, dir string, r *artifact.Run, deck, side []byte, made time.Time, version string) ([]string, error) {
+	var first []string
+	for _, beside := range [][]*artifact.Run{nil, earlierRuns(dir, r)} {
+		if beside == nil && first != nil {
+			break
+		}
+		for _, inclusive := range []bool{true, false} {
+			one := *r
+			var err error
+			if one.Decisions, err = decisionsAsOf(dir, r.Meta.RunID, r.Decisions, made, inclusive); err != nil {
+				return nil, badData("%v", err)
+			}
+			diffs, err := differences(ctx, append(beside, &one), r.Meta.RunID, deck, side, made, version)
+			if err != nil || len(diffs) == 0 {
+				return nil, err
+			}
+			if first == nil {
+				first = diffs
+			}
+			if r.Decisions == nil {
+				break
+			}
+		}
+	}
+	return first, nil
+}
+
+func differences(ctx context.Context, runs []*artifact.Run, runID string, deck, side []byte, made time.Time, version string) ([]string, error) {
 	db, err := warehouse.Open(ctx, "", warehouse.Options{})
 	if err != nil {
-		return badStore(err)
+		return nil, badStore(err)
 	}
 	defer db.Close()
-	if _, err := db.Load(ctx, r); err != nil {
-		return err
+	if _, err := db.Load(ctx, runs...); err != nil {
+		return nil, err
 	}
-	again, sidecar, err := renderRun(ctx, db, r.Meta.RunID, &evidence.Info{Rendered: made, ToolVersion: version})
+	again, sidecar, err := renderRun(ctx, db, runID, &evidence.Info{Rendered: made, ToolVersion: version})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	clean := true
+	var out []string
 	for _, x := range []struct {
 		name     string
 		was, now []byte
 	}{{deckName, deck, again}, {"atom_run_deck.json", side, sidecar}} {
 		if d := firstDifference(x.was, x.now); d != "" && x.was != nil {
-			clean = false
-			f.bad("decks", "%s: %s", x.name, d)
+			out = append(out, x.name+": "+d)
 		}
 	}
-	if clean {
-		f.ok("decks", "deck and sidecar rendered again: byte for byte")
+	return out, nil
+}
+
+// earlierRuns are the runs in the same folder that started before r.
+func earlierRuns(dir string, r *artifact.Run) []*artifact.Run {
+	all, err := artifact.FindRuns(filepath.Dir(filepath.Clean(dir)))
+	if err != nil || r.Meta.StartedAt == nil {
+		return nil
 	}
-	return nil
+	var out []*artifact.Run
+	for _, other := range all {
+		x, err := artifact.Read(other)
+		if err == nil && x.Meta.RunID != r.Meta.RunID && x.Meta.StartedAt != nil && x.Meta.StartedAt.Before(*r.Meta.StartedAt) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // madeBy is the last line of a deck: which version made it and when.

@@ -69,6 +69,42 @@ func Read(dir, runID string, a Against) (*artifact.Decisions, error) {
 	return d, nil
 }
 
+// AsSigned are the first n decisions as they stood when the last of them was
+// taken: under its waivers and policy, as far as they are kept, with nothing
+// changed since and nobody known.
+func AsSigned(dir, runID string, n int) (*artifact.Decisions, error) {
+	l, err := ReadLog(dir, runID)
+	if err != nil {
+		return nil, err
+	}
+	if n > len(l.Records) {
+		n = len(l.Records)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	d := &artifact.Decisions{}
+	last := &Log{Dir: dir, Records: l.Records[:n]}
+	p, err := SignedPolicy(last)
+	if err != nil {
+		return nil, err
+	}
+	d.Rules = rulesOf(p)
+	if data := kept(dir, "waivers", l.Records[n-1].Entry.Evidence.Waivers); data != nil {
+		w, err := ParseWaivers(waiversFile, data)
+		if err != nil {
+			return nil, err
+		}
+		if err := readInForce(d, dir, w); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range last.Records {
+		d.Entries = append(d.Entries, decisionOf(r))
+	}
+	return d, nil
+}
+
 // DeckNotes say, one sentence for each decision it is true of, that the deck in
 // dir is not the one that was read. A deck is made of the evidence and may be
 // made again; that is no change of it.
