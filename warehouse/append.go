@@ -76,7 +76,7 @@ func newShapes(ctx context.Context, conn *sql.Conn, batches []*batch) ([][]drive
 		for _, id := range slices.Sorted(maps.Keys(b.shapes)) {
 			if !have[id] {
 				have[id] = true
-				rows = append(rows, b.shapes[id]...)
+				rows = append(rows, b.shapes[id].rows(id)...)
 			}
 		}
 	}

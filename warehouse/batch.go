@@ -21,7 +21,7 @@ type batch struct {
 	doc      *ingest.Document // of the run's one file, where it was read before
 	meta     artifact.Meta
 	rows     map[string][][]driver.Value
-	shapes   map[string][][]driver.Value // rows of shape_key by shape
+	shapes   map[string]shape // keys of its samples
 	cells    []*cellRow
 	byKey    map[string]*cellRow
 	tasks    map[string]bool // planned accuracy tasks
@@ -53,7 +53,7 @@ type sampleRow struct {
 
 func build(src *Source, digest string) *batch {
 	run := src.Run
-	b := &batch{run: run, doc: src.doc, meta: run.Meta, rows: make(map[string][][]driver.Value), shapes: make(map[string][][]driver.Value), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
+	b := &batch{run: run, doc: src.doc, meta: run.Meta, rows: make(map[string][][]driver.Value), shapes: make(map[string]shape), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
 	for _, c := range run.Expected.Cells {
 		row := &cellRow{ExpectedCell: c, planned: true}
 		b.cells, b.byKey[c.Key] = append(b.cells, row), row

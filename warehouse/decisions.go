@@ -26,9 +26,8 @@ func decide(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, results [
 	for i, r := range runs {
 		ids[i] = r.Meta.RunID
 	}
-	marks, args := placeholders(ids)
-	stored, err := query(ctx, conn, "SELECT run_id, digest FROM signoff_rule WHERE run_id IN ("+marks+")",
-		func(r *[2]string) []any { return []any{&r[0], &r[1]} }, args...)
+	stored, err := query(ctx, conn, "SELECT run_id, digest FROM signoff_rule WHERE run_id IN "+listed,
+		func(r *[2]string) []any { return []any{&r[0], &r[1]} }, list(ids))
 	if err != nil {
 		return nil, false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"cvs/warehouse/ingest"
@@ -22,9 +23,8 @@ const (
 // own. It returns the sample's columns shape, numbers and raws.
 func (b *batch) pack(no int32, s *sampleRow) (id, numbers, raws driver.Value) {
 	var text strings.Builder
-	h := sha256.New()
-	var line []byte
-	var packed []int
+	keys := make([]byte, 0, 4096)
+	packed := make([]int, 0, len(s.Values))
 	list := make([]any, 0, len(s.Values))
 	for i := range s.Values {
 		v := &s.Values[i]
@@ -38,21 +38,21 @@ func (b *batch) pack(no int32, s *sampleRow) (id, numbers, raws driver.Value) {
 		packed = append(packed, i)
 		text.WriteString(v.Raw)
 		list = append(list, numberOf(v))
-		line = fmt.Appendf(line[:0], "%d", i)
+		keys = strconv.AppendInt(keys, int64(i), 10)
 		for _, part := range [...]string{v.Parent, v.Key, v.Metric, string(v.Quality), v.Kind} {
-			line = append(append(line, 0), part...)
+			keys = append(append(keys, 0), part...)
 		}
-		line = fmt.Appendf(line, "\x00%v\n", higher(v, s))
-		h.Write(line)
+		if h := higher(v, s); h != nil {
+			keys = fmt.Append(keys, h)
+		}
+		keys = append(keys, '\n')
 	}
 	if len(packed) == 0 {
 		return nil, nil, nil
 	}
-	var sum [sha256.Size]byte
-	name := hex.EncodeToString(h.Sum(sum[:0])[:16])
-	if b.shapes[name] == nil {
-		b.shapes[name] = shapeRows(name, s, packed)
-	}
+	sum := sha256.Sum256(keys)
+	name := hex.EncodeToString(sum[:16])
+	b.shapes[name] = shape{s, packed}
 	return name, list, text.String()
 }
 
@@ -70,9 +70,17 @@ func packable(v *ingest.Value) bool {
 	return true
 }
 
-func shapeRows(id string, s *sampleRow, packed []int) [][]driver.Value {
-	rows := make([][]driver.Value, 0, len(packed))
-	for n, i := range packed {
+// A shape is the keys of a sample, which every sample of its client shares.
+type shape struct {
+	sample *sampleRow
+	packed []int // places in Values
+}
+
+// rows are those of table shape_key.
+func (x shape) rows(id string) [][]driver.Value {
+	rows := make([][]driver.Value, 0, len(x.packed))
+	s := x.sample
+	for n, i := range x.packed {
 		v := &s.Values[i]
 		rows = append(rows, []driver.Value{id, int64(n + 1), int32(i + 1), v.Parent, v.Key, v.Pointer, str(v.Metric), string(v.Quality), v.Kind, higher(v, s)})
 	}

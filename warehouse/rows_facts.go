@@ -3,7 +3,6 @@ package warehouse
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -111,21 +110,21 @@ func (w *DB) Problems(ctx context.Context, runIDs ...string) (map[string][]DataQ
 		DataQualityRow
 	}
 	found := make(map[string][]DataQualityRow)
-	for ids := range slices.Chunk(runIDs, measureChunk) {
-		marks, args := placeholders(ids)
-		// not read: no measurement is asked for
-		rows, err := query(ctx, w.db, `
-			SELECT run_id, severity, code, coalesce(cell_key, ''), coalesce(task_id, ''), coalesce(path, ''), coalesce(line, 0), message
-			FROM problem WHERE severity = 'data_error' AND run_id IN (`+marks+`) ORDER BY run_id, ordinal`,
-			func(r *row) []any {
-				return []any{&r.id, &r.Severity, &r.Code, &r.CellKey, &r.TaskID, &r.Path, &r.Line, &r.Message}
-			}, args...)
-		if err != nil {
-			return nil, fmt.Errorf("read problem: %w", err)
-		}
-		for _, r := range rows {
-			found[r.id] = append(found[r.id], r.DataQualityRow)
-		}
+	if len(runIDs) == 0 {
+		return found, nil
+	}
+	// query, not read: no measurement is asked for
+	rows, err := query(ctx, w.db, `
+		SELECT run_id, severity, code, coalesce(cell_key, ''), coalesce(task_id, ''), coalesce(path, ''), coalesce(line, 0), message
+		FROM problem WHERE severity = 'data_error' AND run_id IN `+listed+` ORDER BY run_id, ordinal`,
+		func(r *row) []any {
+			return []any{&r.id, &r.Severity, &r.Code, &r.CellKey, &r.TaskID, &r.Path, &r.Line, &r.Message}
+		}, list(runIDs))
+	if err != nil {
+		return nil, fmt.Errorf("read problem: %w", err)
+	}
+	for _, r := range rows {
+		found[r.id] = append(found[r.id], r.DataQualityRow)
 	}
 	return found, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/semaphore" // bounds what is read ahead
 
 	"cvs/warehouse"
 )
@@ -123,10 +125,11 @@ type loading struct {
 const (
 	loadRuns  = 2000
 	loadBytes = 8 << 20
-	// loadGroup is how many files a reader takes at a time, readAhead how many
-	// groups may be read and not stored yet.
-	loadGroup = 16
-	readAhead = 8
+	// A reader takes so many files at a time, or files of so many bytes; files
+	// of readAhead bytes, or one larger one, may be read and not stored yet.
+	loadGroup  = 16
+	groupBytes = 128 << 10
+	readAhead  = 8 << 20
 	// measureAtOnce is how many loaded runs have their measurements computed
 	// before the command ends; after more, the next question does it.
 	measureAtOnce = 200
@@ -146,21 +149,31 @@ func (l *loading) all(ctx context.Context, found []finding) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	// each group of files has its place in the queue, so that order is kept
-	queue := make(chan chan []loadedRun, readAhead)
+	queue := make(chan reading, 64)
+	room := semaphore.NewWeighted(readAhead)
 	var readers sync.WaitGroup
 	readers.Go(func() {
 		defer close(queue)
 		free := make(chan struct{}, runtime.GOMAXPROCS(0))
-		for group := range slices.Chunk(found, loadGroup) {
-			place := make(chan []loadedRun, 1)
+		for len(found) > 0 {
+			n, size := groupOf(found)
+			group := found[:n]
+			found = found[n:]
+			r := reading{runs: make(chan []loadedRun, 1), size: min(size, readAhead)}
+			if stated {
+				r.size = 0 // all are kept until the last is read
+			}
+			if room.Acquire(ctx, r.size) != nil {
+				return
+			}
 			select {
-			case queue <- place:
+			case queue <- r:
 			case <-ctx.Done():
 				return
 			}
 			free <- struct{}{}
 			readers.Go(func() {
-				place <- l.read(group)
+				r.runs <- l.read(group)
 				<-free
 			})
 		}
@@ -168,8 +181,8 @@ func (l *loading) all(ctx context.Context, found []finding) error {
 	defer readers.Wait()
 	defer stop()
 	var late []loadedRun
-	for place := range queue {
-		runs := <-place
+	for r := range queue {
+		runs := <-r.runs
 		if stated {
 			late = append(late, runs...)
 			continue
@@ -177,6 +190,7 @@ func (l *loading) all(ctx context.Context, found []finding) error {
 		if err := l.take(ctx, runs); err != nil {
 			return err
 		}
+		room.Release(r.size)
 	}
 	if err := l.take(ctx, late); err != nil {
 		return err
@@ -189,6 +203,25 @@ func (l *loading) all(ctx context.Context, found []finding) error {
 		l.errs = append(l.errs, badStore(err))
 	}
 	return nil
+}
+
+// A reading is a group of files that is being read.
+type reading struct {
+	runs chan []loadedRun
+	size int64
+}
+
+// groupOf says how many of the files are to be read together, and their size.
+func groupOf(found []finding) (n int, size int64) {
+	for n < len(found) && n < loadGroup && size < groupBytes {
+		if found[n].unread {
+			if st, err := os.Stat(found[n].path); err == nil { // else reading says so
+				size += st.Size()
+			}
+		}
+		n++
+	}
+	return n, size
 }
 
 // read makes sources of a group of files; what the facts do not fit is an error

@@ -246,8 +246,35 @@ type parser struct {
 	o        Options
 	findings []Finding
 	path     []string
-	skipping int   // lists whose items are not kept, open at this point
-	scratch  Value // stands for any number inside them
+	skipping int     // lists whose items are not kept, open at this point
+	text     string  // of data, if it is short: texts of values are parts of it
+	slab     []Value // room for the next values
+	scratch  Value   // stands for any number inside them
+}
+
+// maxShared is the longest document whose values share one copy of its text, in
+// bytes; a value of a longer one must not keep it all in memory.
+const maxShared = 64 << 10
+
+// cut is the text from one offset to another.
+func (p *parser) cut(from, to int) string {
+	if len(p.data) > maxShared {
+		return string(p.data[from:to])
+	}
+	if p.text == "" {
+		p.text = string(p.data)
+	}
+	return p.text[from:to]
+}
+
+// fresh is a new value; they are made in blocks, because there are many.
+func (p *parser) fresh() *Value {
+	if len(p.slab) == 0 {
+		p.slab = make([]Value, 16)
+	}
+	v := &p.slab[0]
+	p.slab = p.slab[1:]
+	return v
 }
 
 func (p *parser) find(f Finding) {
@@ -284,7 +311,8 @@ func (p *parser) value(depth int) (*Value, error) {
 	if c := p.data[p.i]; p.skipping > 0 && c >= '0' && c <= '9' {
 		return &p.scratch, p.number()
 	}
-	v := &Value{Offset: start}
+	v := p.fresh()
+	v.Offset = start
 	switch c := p.data[p.i]; {
 	case c == '{':
 		if depth >= p.o.MaxDepth {
@@ -316,7 +344,7 @@ func (p *parser) value(depth int) (*Value, error) {
 		if err := p.number(); err != nil {
 			return nil, err
 		}
-		v.Kind, v.Text = Number, string(p.data[start:p.i])
+		v.Kind, v.Text = Number, p.cut(start, p.i)
 	case p.word("true"):
 		v.Kind, v.Bool = Bool, true
 	case p.word("false"):
@@ -471,6 +499,9 @@ func (p *parser) object(v *Value, depth int) error {
 			p.find(Finding{Offset: at, Msg: msg, Duplicate: name,
 				SameValue: p.skipping == 0 && Equal(v.Members[prev].Value, val)})
 		}
+		if v.Members == nil && depth == 0 {
+			v.Members = make([]Member, 0, 64)
+		}
 		v.Members = append(v.Members, Member{Name: name, Offset: at, Value: val})
 		p.space()
 		if p.i >= len(p.data) {
@@ -502,14 +533,20 @@ func (p *parser) array(v *Value, depth int) error {
 	}
 	for n := 0; ; n++ {
 		p.space()
-		p.path = append(p.path, strconv.Itoa(n))
-		item, err := p.value(depth + 1)
-		p.path = p.path[:len(p.path)-1]
-		if err != nil {
-			return err
-		}
-		if !p.o.SkipLists {
-			v.Items = append(v.Items, item)
+		if p.o.SkipLists && p.i < len(p.data) && p.data[p.i] >= '0' && p.data[p.i] <= '9' {
+			if err := p.number(); err != nil { // most of what is skipped, and nothing to find in it
+				return err
+			}
+		} else {
+			p.path = append(p.path, strconv.Itoa(n))
+			item, err := p.value(depth + 1)
+			p.path = p.path[:len(p.path)-1]
+			if err != nil {
+				return err
+			}
+			if !p.o.SkipLists {
+				v.Items = append(v.Items, item)
+			}
 		}
 		p.space()
 		if p.i >= len(p.data) {
@@ -534,7 +571,7 @@ func (p *parser) str() (string, error) {
 	for p.i < len(p.data) { // the common case has no escape and is ASCII
 		c := p.data[p.i]
 		if c == '"' {
-			s := string(p.data[simple:p.i])
+			s := p.cut(simple, p.i)
 			p.i++
 			return s, nil
 		}

@@ -3,7 +3,6 @@ package ingest
 import (
 	"strings"
 
-	"cvs/collect/metric"
 	"cvs/collect/strictjson"
 )
 
@@ -30,7 +29,7 @@ func isSGLang(v *strictjson.Value) bool {
 }
 
 func readSGLang(b *builder, v *strictjson.Value) {
-	b.name("", metric.Table())
+	b.name("")
 	info := v.Get("server_info")
 	model := text(info.Get("model_path"))
 	if model == "" {

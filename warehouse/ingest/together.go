@@ -25,7 +25,7 @@ func together() format {
 					defs[i].Keys = append(defs[i].Keys, "successful_requests")
 				}
 			}
-			b.name("/metrics", defs)
+			b.name("/metrics", defs...)
 			b.sample.Identity = Identity{
 				Model: text(v.Get("model")), Backend: text(v.Get("framework")), GPU: text(v.Get("hw")),
 				Concurrency: integer(v.Get("conc")), ISL: integer(v.Get("isl")), OSL: integer(v.Get("osl")), TP: integer(v.Get("tp")),

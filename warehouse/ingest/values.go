@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math"
 	"strconv"
+	"sync"
 
 	"cvs/collect/metric"
 	"cvs/collect/strictjson"
@@ -30,9 +31,15 @@ func (b *builder) value(key, parent string, v *strictjson.Value) Value {
 		Key: clean(key), Parent: parent, Pointer: parent + "/" + strictjson.EscapePointer(clean(key)),
 		Kind: v.Kind.String(), Quality: NonNumeric, Bytes: v.End - v.Offset,
 	}
-	if raw := b.data[v.Offset:v.End]; len(raw) <= MaxRaw {
+	raw := b.data[v.Offset:v.End]
+	switch {
+	case v.Kind == strictjson.Number:
+		x.Raw = v.Text
+	case len(raw) <= MaxRaw:
 		x.Raw = clean(string(raw))
-	} else {
+	}
+	if len(raw) > MaxRaw {
+		x.Raw = ""
 		sum := sha256.Sum256(raw)
 		x.SHA256 = hex.EncodeToString(sum[:])
 	}
@@ -72,19 +79,26 @@ func number(v *strictjson.Value) (float64, Quality) {
 
 // name marks the values of parent that mean a metric of our vocabulary. Of
 // several keys of one metric the best that is not null is taken; of one key
-// written twice, the last.
-func (b *builder) name(parent string, defs []metric.Def) {
-	at := make(map[string]int, len(b.sample.Values))
-	for i, v := range b.sample.Values {
-		if v.Parent == parent {
-			at[v.Key] = i
+// written twice, the last. Without defs it is the whole vocabulary.
+func (b *builder) name(parent string, defs ...metric.Def) {
+	keys := vocabulary
+	if len(defs) > 0 {
+		keys = func() *keyIndex { return indexKeys(defs) }
+	}
+	x := keys()
+	at := make([]int, len(x.ids)) // place of the value of each key, plus one
+	for i := range b.sample.Values {
+		if v := &b.sample.Values[i]; v.Parent == parent {
+			if id, ok := x.ids[v.Key]; ok {
+				at[id] = i + 1
+			}
 		}
 	}
-	for _, d := range defs {
+	for _, d := range x.defs {
 		best := -1
-		for _, k := range d.Keys {
-			i, ok := at[k]
-			if !ok {
+		for _, id := range d.keys {
+			i := at[id] - 1
+			if i < 0 {
 				continue
 			}
 			if best < 0 || b.sample.Values[best].Quality == Null && b.sample.Values[i].Quality != Null {
@@ -95,12 +109,45 @@ func (b *builder) name(parent string, defs []metric.Def) {
 			continue
 		}
 		v := &b.sample.Values[best]
-		v.Metric = d.Name
+		v.Metric = d.name
 		if v.Kind == "string" && v.Quality == OK {
 			b.asText = append(b.asText, v.Key)
 		}
 	}
 }
+
+// A keyIndex finds the metrics that a key may mean.
+type keyIndex struct {
+	ids  map[string]int // of every key, from 0
+	defs []indexedDef
+}
+
+type indexedDef struct {
+	name string
+	keys []int // ids, best first
+}
+
+func indexKeys(defs []metric.Def) *keyIndex {
+	x := &keyIndex{ids: make(map[string]int)}
+	for _, d := range defs {
+		if len(d.Keys) == 0 {
+			continue
+		}
+		n := indexedDef{name: d.Name}
+		for _, k := range d.Keys {
+			if _, ok := x.ids[k]; !ok {
+				x.ids[k] = len(x.ids)
+			}
+			n.keys = append(n.keys, x.ids[k])
+		}
+		x.defs = append(x.defs, n)
+	}
+	return x
+}
+
+// vocabulary is the index of the whole metric table, made once: it is asked for
+// every file.
+var vocabulary = sync.OnceValue(func() *keyIndex { return indexKeys(metric.Table()) })
 
 // scale marks values of parent that mean a metric in another unit: names maps
 // keys to metrics, and a number is multiplied by factor. A metric that is marked

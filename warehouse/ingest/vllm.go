@@ -3,7 +3,6 @@ package ingest
 import (
 	"strings"
 
-	"cvs/collect/metric"
 	"cvs/collect/strictjson"
 )
 
@@ -35,7 +34,7 @@ func isServing(v *strictjson.Value) bool {
 }
 
 func readServing(b *builder, v *strictjson.Value) {
-	b.name("", metric.Table())
+	b.name("")
 	b.sample.Identity = Identity{
 		Model: text(v.Get("model_id")), Backend: text(v.Get("backend")), GPU: text(v.Get("gpu_name")),
 		Concurrency: integer(v.Get("max_concurrency")),

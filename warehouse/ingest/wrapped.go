@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cvs/collect/metric"
 	"cvs/collect/strictjson"
 )
 
@@ -15,7 +14,7 @@ func wrapped() format {
 			return args != nil && args.Kind == strictjson.Object && hasAny(v, "output_throughput", "total_token_throughput")
 		},
 		read: func(b *builder, v *strictjson.Value) {
-			b.name("", metric.Table())
+			b.name("")
 			args := v.Get("benchmark_args")
 			b.sample.Identity = Identity{
 				Model: text(args.Get("model")), Backend: text(args.Get("backend")),
