@@ -82,7 +82,7 @@ func TestCompared(t *testing.T) {
 	}
 	deck := Build(d, testOptions)
 	fact := deck.Facts[0]
-	if fact.Value != "−12.5 % [−20.0 %, +1.2 %]" || !strings.Contains(fact.Note, "geometric mean of 6 cells with its 95 % interval; 1 regression beyond noise") || !strings.Contains(fact.Note, "−12.5 % Output throughput") || fact.Href != "previous" {
+	if fact.Value != "−12.5 % [−20.0, +1.2]" || !strings.Contains(fact.Note, "geometric mean of 6 cells with its 95 % interval; 1 regression beyond noise") || !strings.Contains(fact.Note, "−12.5 % Output throughput") || fact.Href != "previous" {
 		t.Errorf("previous run: %+v", fact)
 	}
 	if deck.Facts[1].Value != "not compared" {

@@ -88,7 +88,7 @@ func TestComparisonDeck(t *testing.T) {
 	if d.Verdict.State.Word != "WORSE" || d.Verdict.Class == "pass" || d.Verdict.Lead != "1 of 3 compared values more than 5 % worse; 2 cells could not be compared. A comparison changes no gate." {
 		t.Errorf("verdict: %+v", d.Verdict)
 	}
-	if got := d.Verdict.Reasons[0].Text; got != "Against B · atom: output throughput −10.0 % [−30.0 %, +7.0 %], geometric mean of 2 cells with its 95 % interval; 1 value over 5 % worse, 0 better, 1 within." {
+	if got := d.Verdict.Reasons[0].Text; got != "Against B · atom: output throughput −10.0 % [−30.0, +7.0], geometric mean of 2 cells with its 95 % interval; 1 value over 5 % worse, 0 better, 1 within." {
 		t.Errorf("first line: %s", got)
 	}
 	if got := d.Verdict.Reasons[1].Text; !strings.Contains(got, "+12.5 %, of one cell") {

@@ -195,7 +195,7 @@ func meanWords(m warehouse.MeanChange) (change, how string) {
 	}
 	change, how = percent(*m.BetterPct), "of one cell"
 	if m.LowPct != nil && m.HighPct != nil {
-		change += " [" + percent(*m.LowPct) + ", " + percent(*m.HighPct) + "]"
+		change += " [" + strings.TrimSuffix(percent(*m.LowPct), " %") + ", " + strings.TrimSuffix(percent(*m.HighPct), " %") + "]"
 		how = fmt.Sprintf("geometric mean of %s with its 95 %% interval", plural(m.Cells, "cell"))
 	}
 	return change, how
