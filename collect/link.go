@@ -120,6 +120,9 @@ func (l *link) state() (Node, error) {
 // again replaces a connection that broke, unless somebody else did already. The
 // error is the cause, with what was tried.
 func (l *link) again(ctx context.Context, old Node, cause error) error {
+	if l.m.run.r.Dial == nil {
+		return cause // an examination, to which a broken connection is a finding
+	}
 	l.redial.Lock()
 	defer l.redial.Unlock()
 	switch cur, err := l.state(); {

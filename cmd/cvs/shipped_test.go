@@ -85,7 +85,9 @@ func TestShippedProfiles(t *testing.T) {
 		}
 		metrics, err := db.Metrics(t.Context(), r.Meta.RunID)
 		check(t, err)
-		if !slices.ContainsFunc(metrics, func(m warehouse.MetricRow) bool { return m.Metric == "gpu.model_load_memory_mb" && m.Value != nil && *m.Value > 0 }) {
+		if !slices.ContainsFunc(metrics, func(m warehouse.MetricRow) bool {
+			return m.Metric == "gpu.model_load_memory_mb" && m.Value != nil && *m.Value > 0
+		}) {
 			t.Errorf("%s: how much memory the model took is not known", tt.profile)
 		}
 	}
