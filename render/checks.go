@@ -50,13 +50,22 @@ func (b *builder) accuracy() *Section {
 	s := &Section{ID: "accuracy", Title: "Accuracy", Count: strconv.Itoa(len(b.d.Accuracy)), Queries: b.sql("SELECT * FROM accuracy WHERE run_id = %s"),
 		Intro: "Everything lm-eval reported, as it reported it: nothing is scaled between fractions and per cent."}
 	t := &Table{ID: "accuracy-table", Caption: "Accuracy", Tall: true, Tools: true, Head: []Column{{Text: "Task"}, {Text: "Metric"}, {Text: "Value", Class: "n"}, {Text: "Standard error", Class: "n"}, {Text: "95 % interval", Title: "value ± 1.96 standard errors", Class: "n"}, {Text: "Better"}, {Text: "File"}}}
+	other := 0
 	for _, a := range b.d.Accuracy {
+		if a.Unreported {
+			other++
+			continue
+		}
 		v := metricValue(&warehouse.MetricRow{Value: a.Value, Text: a.Text}, false)
 		stderr := metricValue(&warehouse.MetricRow{Value: a.StdErr}, false)
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: text(a.TaskID)}, {Text: text(a.Metric), Class: "id"}, v, stderr, interval(a.CILow, a.CIHigh), {Text: orDash(text(a.Direction))}, {Text: text(a.Path), Class: "id"}}})
 	}
 	if t.Rows != nil {
 		s.Tables = []*Table{t}
+	}
+	if other > 0 {
+		s.Count = strconv.Itoa(len(t.Rows))
+		s.Notes = append(s.Notes, plural(other, "value")+" of other filters than the tasks select (metadata.filter) are left out here, not in the warehouse.")
 	}
 	if prev := b.accuracyPrev(); prev != nil {
 		s.Tables = append(s.Tables, prev)

@@ -277,6 +277,8 @@ func (b *builder) telemetryRow(r *warehouse.TelemetryRow) Row {
 			v = metricValue(&warehouse.MetricRow{Metric: col.name, Value: col.value(r)}, false)
 		case c != nil && c.metric(col.name).Value != nil:
 			v = metricValue(c.metric(col.name), false)
+		default:
+			v.Title = text(r.Unpriced)
 		}
 		if b.large() && v.HasRaw && v.Raw != "" {
 			v.HasRaw, v.Title = false, ""
@@ -313,7 +315,9 @@ func powerStrip(r *warehouse.TelemetryRow) *Spark {
 	}
 	s := spark(values)
 	if s != nil {
-		s.Dot = ""
+		if len(values) > 1 {
+			s.Dot = "" // what ends is the cell, not a history
+		}
 		s.Label = "power of all GPUs over the cell"
 		if r.MeanPowerW != nil {
 			s.Label += fmt.Sprintf(", mean %s W", rounded("gpu.mean_power_w", *r.MeanPowerW))

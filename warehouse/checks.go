@@ -95,8 +95,9 @@ type gpuFile struct {
 }
 
 type evalFile struct {
-	IDs   []string `json:"ids"`
-	WallS *float64 `json:"wall_s"`
+	IDs     []string          `json:"ids"`
+	Filters map[string]string `json:"filters"`
+	WallS   *float64          `json:"wall_s"`
 }
 
 // A checkRow is one row of check_result without what all rows of a file share.
@@ -163,6 +164,9 @@ func checkRows(h checkHeader, data []byte) ([]checkRow, error) {
 		var rows []checkRow
 		for _, id := range f.IDs {
 			rows = append(rows, checkRow{scope: "accuracy", target: id}, checkRow{scope: "accuracy", target: id, metric: "wall_s", value: f.WallS})
+			if filter := f.Filters[id]; filter != "" {
+				rows = append(rows, checkRow{scope: "accuracy", target: id, metric: "filter", text: filter})
+			}
 		}
 		return rows, err
 	}

@@ -58,6 +58,7 @@ type AccuracyRow struct {
 	StdErr     *float64
 	CILow      *float64 // 95 per cent interval; nil without a standard error
 	CIHigh     *float64
+	Unreported bool   // of another filter than the task selects
 	Direction  string // higher, lower, unknown
 	Model      string
 	Path       string
@@ -69,12 +70,12 @@ type AccuracyRow struct {
 // Accuracy lists what lm-eval measured in a run.
 func (w *DB) Accuracy(ctx context.Context, runID string) ([]AccuracyRow, error) {
 	return read(ctx, w, "accuracy", `
-		SELECT task_id, lm_task, metric, stat, coalesce(filter, ''), value, quality, coalesce(text, ''), stderr, ci_low, ci_high, direction, coalesce(model, ''),
+		SELECT task_id, lm_task, metric, stat, coalesce(filter, ''), value, quality, coalesce(text, ''), stderr, ci_low, ci_high, NOT reported, direction, coalesce(model, ''),
 			path, pointer, measured_at, files
 		FROM accuracy WHERE run_id = ? ORDER BY task_id, ordinal`,
 		func(r *AccuracyRow) []any {
 			return []any{
-				&r.TaskID, &r.LMTask, &r.Metric, &r.Stat, &r.Filter, &r.Value, &r.Quality, &r.Text, &r.StdErr, &r.CILow, &r.CIHigh, &r.Direction, &r.Model, &r.Path,
+				&r.TaskID, &r.LMTask, &r.Metric, &r.Stat, &r.Filter, &r.Value, &r.Quality, &r.Text, &r.StdErr, &r.CILow, &r.CIHigh, &r.Unreported, &r.Direction, &r.Model, &r.Path,
 				&r.Pointer, &r.MeasuredAt, &r.Files,
 			}
 		}, runID)

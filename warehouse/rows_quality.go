@@ -28,23 +28,35 @@ type TelemetryRow struct {
 	ThrottledPct    *float64
 	Limits          string
 	Path            string
+	Unpriced        string    // why tokens per joule are not known
 	Power           []float64 // W, of all hosts, over the cell's time; at most 60
 }
 
 // Telemetry lists what the GPUs of each cell of a run did together, also of cells
 // without telemetry, in plan order.
 func (w *DB) Telemetry(ctx context.Context, runID string) ([]TelemetryRow, error) {
+	// each part filters by the run itself: a warehouse has many
 	return read(ctx, w, "gpu_telemetry", `
+		WITH watts AS (
+			SELECT cell_id, repeat, to_json(list(v ORDER BY ordinal))::VARCHAR AS power
+			FROM (SELECT cell_id, repeat, ordinal, sum(power_w) AS v FROM gpu_point WHERE run_id = ? AND power_w IS NOT NULL GROUP BY cell_id, repeat, ordinal) GROUP BY cell_id, repeat
+		), held AS (
+			SELECT cell_id, repeat, string_agg(DISTINCT limits, ', ' ORDER BY limits) AS limits FROM gpu_stat WHERE run_id = ? GROUP BY cell_id, repeat
+		), unpriced AS (
+			SELECT cell_key, any_value(note) AS note FROM telemetry_metrics WHERE run_id = ? AND metric = 'energy.output_tokens_per_joule' AND value IS NULL GROUP BY cell_key
+		)
 		SELECT t.cell_key, t.cell_id, coalesce(t.repeat, 0), t.state, coalesce(t.reason, ''), t.samples, t.problems, t.seconds, t.peak_vram_mb, t.mean_gfx_pct, t.mean_umc_pct,
 			t.mean_gfx_mhz, t.mean_power_w, t.peak_power_w, t.peak_hotspot_c, t.energy_j, coalesce(t.energy_from, ''), t.throttled_pct,
-			coalesce((SELECT string_agg(DISTINCT g.limits, ', ' ORDER BY g.limits) FROM gpu_stat g WHERE g.run_id = t.run_id AND g.cell_id = t.cell_id AND g.repeat = t.repeat), ''),
-			coalesce(t.path, ''), (SELECT to_json(list(v ORDER BY ordinal)) FROM (SELECT p.ordinal, sum(p.power_w) AS v FROM gpu_point p
-				WHERE p.run_id = t.run_id AND p.cell_id = t.cell_id AND p.repeat = t.repeat AND p.power_w IS NOT NULL GROUP BY p.ordinal))::VARCHAR
-		FROM gpu_telemetry t WHERE t.run_id = ? AND t.scope = 'total' ORDER BY t.ordinal NULLS LAST, t.cell_id, t.repeat`,
+			coalesce(h.limits, ''), coalesce(t.path, ''), coalesce(u.note, ''), w.power
+		FROM gpu_telemetry t
+		LEFT JOIN watts w ON w.cell_id = t.cell_id AND w.repeat = t.repeat
+		LEFT JOIN held h ON h.cell_id = t.cell_id AND h.repeat = t.repeat
+		LEFT JOIN unpriced u ON u.cell_key = t.cell_key
+		WHERE t.run_id = ? AND t.scope = 'total' ORDER BY t.ordinal NULLS LAST, t.cell_id, t.repeat`,
 		func(r *TelemetryRow) []any {
 			return []any{&r.CellKey, &r.CellID, &r.Repeat, &r.State, &r.Reason, &r.Samples, &r.Problems, &r.Seconds, &r.PeakVRAMMB, &r.MeanGFXPct, &r.MeanUMCPct,
-				&r.MeanGFXMHz, &r.MeanPowerW, &r.PeakPowerW, &r.PeakHotspotC, &r.EnergyJ, &r.EnergyFrom, &r.ThrottledPct, &r.Limits, &r.Path, (*numbers)(&r.Power)}
-		}, runID)
+				&r.MeanGFXMHz, &r.MeanPowerW, &r.PeakPowerW, &r.PeakHotspotC, &r.EnergyJ, &r.EnergyFrom, &r.ThrottledPct, &r.Limits, &r.Path, &r.Unpriced, (*numbers)(&r.Power)}
+		}, runID, runID, runID, runID)
 }
 
 // numbers reads a list of numbers that came as JSON; NULL is none.

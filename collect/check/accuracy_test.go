@@ -115,6 +115,9 @@ func TestGroups(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"flex", "strict", "stderr"}, {"five"}, {"meta"}}, ids); diff != "" {
 		t.Error(diff)
 	}
+	if f := groups[0].Filters; f["strict"] != "strict-match" || f["flex"] != "" {
+		t.Errorf("filters to report: %v", f)
+	}
 	if g := groups[0].Task; g.ExecTimeout != 20000 || g.Metadata != "" {
 		t.Errorf("the joint run: %+v", g)
 	}
@@ -224,7 +227,7 @@ func TestEvaluator(t *testing.T) {
 	if err := os.Chtimes(stale, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	r := e.Run(t.Context(), EvalGroup{[]string{"a", "b"}, task("a", "gsm8k")}, at)
+	r := e.Run(t.Context(), EvalGroup{IDs: []string{"a", "b"}, Task: task("a", "gsm8k")}, at)
 	if r.Status != artifact.Done || r.ExitCode == nil || *r.ExitCode != 0 || len(r.Files) != 2 || len(r.Data) != 2 || r.Adapter != "local-completions" {
 		t.Fatalf("%+v", r)
 	}
@@ -256,7 +259,7 @@ func TestEvaluatorFails(t *testing.T) {
 			if name == "not installed" {
 				e.Runner = standIns(t, map[string]string{"python": "exit 1\n", "pip": "echo 'no network' >&2; exit 1\n"})
 			}
-			r := e.Run(t.Context(), EvalGroup{[]string{"a"}, tk}, at)
+			r := e.Run(t.Context(), EvalGroup{IDs: []string{"a"}, Task: tk}, at)
 			if r.Status != artifact.Failed || !strings.Contains(r.Reason, tt.reason) || len(r.Files) != 0 {
 				t.Errorf("%+v", r)
 			}
@@ -268,11 +271,11 @@ func TestEvaluatorLostHost(t *testing.T) {
 	t.Parallel()
 	e := Evaluator{Runner: scripted{{part: "mkdir", err: errors.New("connection lost")}}}
 	ctx, cancel := context.WithCancel(t.Context())
-	if r := e.Run(ctx, EvalGroup{[]string{"a"}, task("a", "gsm8k")}, place); r.Status != artifact.Failed || !strings.Contains(r.Reason, "connection lost") {
+	if r := e.Run(ctx, EvalGroup{IDs: []string{"a"}, Task: task("a", "gsm8k")}, place); r.Status != artifact.Failed || !strings.Contains(r.Reason, "connection lost") {
 		t.Errorf("%+v", r)
 	}
 	cancel()
-	if r := e.Run(ctx, EvalGroup{[]string{"a"}, task("a", "gsm8k")}, place); r.Status != artifact.Interrupted {
+	if r := e.Run(ctx, EvalGroup{IDs: []string{"a"}, Task: task("a", "gsm8k")}, place); r.Status != artifact.Interrupted {
 		t.Errorf("%+v", r)
 	}
 }

@@ -36,18 +36,19 @@ type Evaluator struct {
 // group came to be. The files themselves go to accuracy/<id>/ of every id.
 type EvalResult struct {
 	Header
-	IDs      []string   `json:"ids"`
-	Tasks    []string   `json:"tasks"`
-	Adapter  string     `json:"adapter"` // local-completions or local-chat-completions
-	Argv     []string   `json:"argv"`
-	ExitCode *int       `json:"exit_code,omitempty"` // of lm-eval; absent when it was never learned
-	WallS    float64    `json:"wall_s"`              // of lm-eval, start to exit
-	LogTail  string     `json:"log_tail,omitempty"`  // its last 2,000 characters, when it failed
-	Stale    []string   `json:"stale,omitempty"`     // result files that were there before it started; not used
-	Files    []EvalFile `json:"files"`
-	Data     [][]byte   `json:"-"`                 // of Files, byte for byte
-	Missing  []string   `json:"missing,omitempty"` // files that were found and not kept, each with the reason
-	started  float64    // by the container's clock
+	IDs      []string          `json:"ids"`
+	Tasks    []string          `json:"tasks"`
+	Filters  map[string]string `json:"filters,omitempty"` // by id: the filter of lm-eval whose values are reported
+	Adapter  string            `json:"adapter"`           // local-completions or local-chat-completions
+	Argv     []string          `json:"argv"`
+	ExitCode *int              `json:"exit_code,omitempty"` // of lm-eval; absent when it was never learned
+	WallS    float64           `json:"wall_s"`              // of lm-eval, start to exit
+	LogTail  string            `json:"log_tail,omitempty"`  // its last 2,000 characters, when it failed
+	Stale    []string          `json:"stale,omitempty"`     // result files that were there before it started; not used
+	Files    []EvalFile        `json:"files"`
+	Data     [][]byte          `json:"-"`                 // of Files, byte for byte
+	Missing  []string          `json:"missing,omitempty"` // files that were found and not kept, each with the reason
+	started  float64           // by the container's clock
 }
 
 // An EvalFile is one file that lm-eval wrote.
@@ -71,7 +72,7 @@ const (
 // only.
 func (e Evaluator) Run(ctx context.Context, g EvalGroup, at EvalPlace) EvalResult {
 	s := Server{Now: e.Now}
-	r := EvalResult{Header: s.begin(AccuracyCheck), IDs: g.IDs, Tasks: g.Task.Tasks, Adapter: evalModel(g.Task), Files: []EvalFile{}}
+	r := EvalResult{Header: s.begin(AccuracyCheck), IDs: g.IDs, Tasks: g.Task.Tasks, Filters: g.Filters, Adapter: evalModel(g.Task), Files: []EvalFile{}}
 	if err := e.run(ctx, g, at, &r); err != nil {
 		r.fail(err)
 	}

@@ -78,6 +78,8 @@ func Refused(tasks []plan.AccuracyTask, d plan.Driver) []artifact.ExpectedTask {
 type EvalGroup struct {
 	IDs  []string // of the plan's tasks, in order; the first names the folder
 	Task plan.AccuracyTask
+	// Filters are the filters that the tasks report, by id; nil where none names one.
+	Filters map[string]string
 }
 
 // Groups joins the servable tasks that select the same questions in the same way:
@@ -100,11 +102,20 @@ func Groups(tasks []plan.AccuracyTask, d plan.Driver) ([]EvalGroup, error) {
 		}
 		i, ok := at[key]
 		if !ok {
-			at[key] = len(out)
-			out = append(out, EvalGroup{[]string{t.ID}, t})
-			continue
+			i = len(out)
+			at[key] = i
+			out = append(out, EvalGroup{IDs: []string{t.ID}, Task: t})
 		}
 		g := &out[i]
+		if t.Filter != "" {
+			if g.Filters == nil {
+				g.Filters = map[string]string{}
+			}
+			g.Filters[t.ID] = t.Filter
+		}
+		if !ok {
+			continue
+		}
 		g.IDs = append(g.IDs, t.ID)
 		g.Task.ExecTimeout = max(g.Task.ExecTimeout, t.ExecTimeout)
 		if g.Task.Metadata != t.Metadata { // it cannot say two filters, and lm-eval uses none

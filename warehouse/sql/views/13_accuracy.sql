@@ -1,6 +1,6 @@
 -- accuracy: what lm-eval measured, with its standard error.
 -- grain: run_id, task_id, metric
--- reads: sample, raw_value
+-- reads: sample, raw_value, check_result
 -- unit:  as lm-eval wrote it (fractions stay fractions); stderr likewise
 -- Of several files of a task the one with the newest date of its own counts.
 CREATE OR REPLACE VIEW accuracy AS
@@ -39,8 +39,11 @@ SELECT v.run_id, v.task_id,
        v.files::INTEGER AS files,
        v.ordinal,
        CASE WHEN v.quality = 'ok' AND NOT ends_with(v.stat, '_stderr') AND isfinite(v.error) THEN v.number - 1.959964 * v.error END AS ci_low,
-       CASE WHEN v.quality = 'ok' AND NOT ends_with(v.stat, '_stderr') AND isfinite(v.error) THEN v.number + 1.959964 * v.error END AS ci_high
-FROM e AS v;
+       CASE WHEN v.quality = 'ok' AND NOT ends_with(v.stat, '_stderr') AND isfinite(v.error) THEN v.number + 1.959964 * v.error END AS ci_high,
+       -- a filter that the file does not have hides nothing
+       coalesce(v.filter = f.text OR v.filter IS NULL OR NOT bool_or(v.filter = f.text) OVER (PARTITION BY v.run_id, v.task_id), true) AS reported
+FROM e AS v
+LEFT JOIN check_result f ON f.run_id = v.run_id AND f.scope = 'accuracy' AND f.target = v.task_id AND f.metric = 'filter';
 COMMENT ON VIEW accuracy IS 'What lm-eval measured; one row per run, accuracy task and metric';
 COMMENT ON COLUMN accuracy.run_id IS 'run';
 COMMENT ON COLUMN accuracy.task_id IS 'id of the accuracy task in the configuration';
@@ -61,3 +64,4 @@ COMMENT ON COLUMN accuracy.files IS 'usable files of this task; the newest is sh
 COMMENT ON COLUMN accuracy.ordinal IS 'order in the file';
 COMMENT ON COLUMN accuracy.ci_low IS 'value - 1.96 stderr: lower end of the normal interval, 95 per cent; NULL without a standard error';
 COMMENT ON COLUMN accuracy.ci_high IS 'value + 1.96 stderr';
+COMMENT ON COLUMN accuracy.reported IS 'false: of another filter than the one that the task''s metadata.filter selects';
