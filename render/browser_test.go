@@ -53,7 +53,7 @@ func browser(t testing.TB) context.Context {
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND"),
 		chromedp.Flag("proxy-server", "127.0.0.1:1"),
 	)
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, opts...)
 	t.Cleanup(cancel)
@@ -202,6 +202,7 @@ func TestInBrowser(t *testing.T) {
 	t.Run("tools", func(t *testing.T) { testTools(ctx, t) })
 	t.Run("address", func(t *testing.T) { testAddress(ctx, t, page) })
 	t.Run("reachable", func(t *testing.T) { testReachable(ctx, t) })
+	t.Run("axe", func(t *testing.T) { testAxe(ctx, t) })
 	t.Run("paper", func(t *testing.T) { testPaper(ctx, t) })
 	t.Run("narrow", func(t *testing.T) {
 		if err := chromedp.Do(ctx, chromedp.EmulateViewport(390, 1400)); err != nil {

@@ -150,7 +150,7 @@ func TestWouldFail(t *testing.T) {
 	if got := section(t, deck, "cells").Cells[0].Tables[0].Rows[0].Cells[0].Mark; got.Word != "would fail" || got.Class == "fail" {
 		t.Errorf("mark %+v", got)
 	}
-	if got := section(t, deck, "gates").Tables[0].Rows[0].Cells[3].Small; got != "1 would fail" {
+	if got := section(t, deck, "gates").Tables[0].Rows[0].Cells[2].Small; got != "1 would fail" {
 		t.Errorf("matrix says %q", got)
 	}
 	if deck.Verdict.State.Word != "RECORD ONLY" {

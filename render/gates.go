@@ -213,12 +213,19 @@ func (b *builder) matrix() *Section {
 			tiers = append(tiers, t)
 		}
 	}
-	t := &Table{ID: "gate-matrix", Caption: "Gate matrix", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "Result"}, {Text: "Tightest", Title: "the smallest margin of its gates"}}}
+	t := &Table{ID: "gate-matrix", Caption: "Gate matrix", Tall: true, Tools: true, Head: []Column{{Text: "Cell"}, {Text: "Result"}}}
+	margins := slices.ContainsFunc(cells, func(c *cell) bool { return tightest(c) != "" })
+	if margins {
+		t.Head = append(t.Head, Column{Text: "Tightest", Title: "the smallest margin of its gates"})
+	}
 	for _, name := range tiers {
 		t.Head = append(t.Head, Column{Text: tierLabel(name)})
 	}
 	for _, c := range cells {
-		row := Row{Mark: c.mark, Cells: []Cell{b.cellLink(c), b.state(c), {Text: orDash(tightest(c))}}}
+		row := Row{Mark: c.mark, Cells: []Cell{b.cellLink(c), b.state(c)}}
+		if margins {
+			row.Cells = append(row.Cells, Cell{Text: orDash(tightest(c))})
+		}
 		if c.State == warehouse.Error {
 			row.Cells[1].Small = text(c.Reason)
 		}
