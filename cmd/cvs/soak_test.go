@@ -66,6 +66,9 @@ func TestSoak(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("sweep %d of %d, fault %s\n%s", i+1, runs, f.name, s.c.out.String())
 		}
+		if (i+1)%20 == 0 {
+			t.Logf("%d sweeps after %v", i+1, time.Since(began).Round(time.Second))
+		}
 	}
 	t.Logf("%d sweeps in %v: %d cells measured, %d explained; exit statuses %v", runs, time.Since(began).Round(time.Second), s.measured, s.explained, s.exits)
 	t.Logf("at the end: %d goroutines (%d after the first sweep), %d open files (%d)", runtime.NumGoroutine(), s.goroutines, openFiles(t), s.files)

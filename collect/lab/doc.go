@@ -31,6 +31,20 @@
 // node starts carries a random session id in its environment and is ended by
 // that id, never by the look of a command line.
 //
+// A soak over the lab is recorded here. TestSoak of cmd/cvs runs sweeps of six
+// cells in a row, each with a fault drawn at random: of the server, of one cell's
+// client, of Docker, of the network at a random moment, an interrupt, a foreign
+// container, a taken port. After each, cvs load must take the run directory,
+// every cell must be measured or say why not, and this process and the node may
+// have no more goroutines, open files, processes, containers, sockets or files
+// than before. On 2026-12-01, with two busy cores:
+//
+//	CVS_SOAK=200 CVS_SOAK_SEED=20261201 go test ./cmd/cvs -run TestSoak -timeout 60m -v
+//	200 sweeps in 24m55s: 844 cells measured, 362 explained; exit statuses map[0:84 4:111 130:6]
+//	at the end: 3 goroutines (3 after the first sweep), 12 open files (12)
+//
+// The figures include one healthy sweep before the 200, so there are 1206 cells.
+//
 // The package must not know how cvs drives a node, what a plan is, or how a
 // result is judged.
 package lab
