@@ -12,11 +12,17 @@ import (
 func checkGates(checks []warehouse.CheckGateRow) []warehouse.GateRow {
 	var out []warehouse.GateRow
 	for _, c := range checks {
-		if c.Metric == "" {
-			continue
+		name := c.Metric
+		if name == "" {
+			// What a check asserts by itself is a gate too: an API that does not
+			// answer, an error in a kernel log. What only ran, or did not, is none.
+			if c.State != warehouse.Pass && !bad(c.State) {
+				continue
+			}
+			name = c.Target
 		}
 		out = append(out, warehouse.GateRow{
-			CellID: c.Scope + " " + c.Target, Tier: c.Scope, Metric: c.Metric, Kind: c.Kind, Wanted: c.Wanted, TolerancePct: c.TolerancePct,
+			CellID: c.Scope + " " + c.Target, Tier: c.Scope, Metric: name, Kind: c.Kind, Wanted: c.Wanted, TolerancePct: c.TolerancePct,
 			Reference: c.Reference, Got: c.Got, GotText: c.GotText, Bound: c.Bound, State: c.State, WouldFail: c.WouldFail, Reason: c.Reason,
 			MarginPct: c.MarginPct, File: c.File, Line: c.Line, Waiver: c.Waiver,
 		})

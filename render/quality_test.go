@@ -69,6 +69,16 @@ func TestQualityPanels(t *testing.T) {
 			}
 		}
 	}
+	// what a check asserts by itself is a gate of its family, the worst first
+	for i, want := range []string{"Long context accuracy", "Platform"} {
+		found := false
+		for at, r := range deck.Families.Rows {
+			found = found || r.Cells[0].Text == want && r.Cells[1].Mark.Class == "fail" && at < 4+i
+		}
+		if !found {
+			t.Errorf("no failing family %s at the top: %+v", want, deck.Families.Rows)
+		}
+	}
 	if m := section(t, deck, "kernel").Mark; m == nil || m.Class != "fail" {
 		t.Errorf("the kernel log's section says %+v", m)
 	}
