@@ -38,7 +38,22 @@ type Review struct {
 // question that fails leaves a visible note. Failures that are waived are marked;
 // their state stays.
 func (d *Data) QueryReview(ctx context.Context, src Reviewed, at time.Time) error {
-	r, id := &Review{}, d.Run.RunID
+	r, err := ReviewOf(ctx, src, d.Run.RunID, at)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("run %s: %w", d.Run.RunID, err)
+		}
+		d.Problems["signoff"] = err.Error()
+	}
+	d.Review = r
+	d.markWaived()
+	return nil
+}
+
+// ReviewOf asks what people decided about a run. What was answered before an
+// error comes back with it.
+func ReviewOf(ctx context.Context, src Reviewed, id string, at time.Time) (*Review, error) {
+	r := &Review{}
 	state, err := src.SignoffState(ctx, id, at)
 	if err == nil {
 		r.State = state
@@ -58,15 +73,7 @@ func (d *Data) QueryReview(ctx context.Context, src Reviewed, at time.Time) erro
 	if err == nil {
 		r.Origins, err = src.ThresholdOrigins(ctx, id)
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return fmt.Errorf("run %s: %w", id, err)
-		}
-		d.Problems["signoff"] = err.Error()
-	}
-	d.Review = r
-	d.markWaived()
-	return nil
+	return r, err
 }
 
 // markWaived tells the gates which waiver covers them.
@@ -189,7 +196,7 @@ func (b *builder) signoff() *Section {
 	if r.AsLoaded && r.State.Entries > 0 {
 		s.Notes = append(s.Notes, "The run directory was not at hand: this is how the sign-off stood when the run was loaded. cvs verify on the run directory says what changed since.")
 	}
-	for _, t := range []*Table{decisionTable(r.Standings), b.waiverTable(r), vacuousTable(r.Calibration), originTable(r.Origins)} {
+	for _, t := range []*Table{decisionTable(r.Standings), waiverTable(r), vacuousTable(r.Calibration), originTable(r.Origins)} {
 		if t != nil {
 			s.Tables = append(s.Tables, t)
 		}
@@ -238,7 +245,7 @@ func decisionTable(rows []warehouse.StandingRow) *Table {
 
 // waiverTable is one line a waiver and gate; a waiver that matches none has a
 // line too.
-func (b *builder) waiverTable(r *Review) *Table {
+func waiverTable(r *Review) *Table {
 	if len(r.Use) == 0 {
 		return nil
 	}

@@ -8,12 +8,22 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cvs/collect/signoff"
+	"cvs/render"
+	"cvs/warehouse"
 )
 
 type releaseOptions struct {
 	workspace, policy, allowed, waivers, format string
+}
+
+func (o *releaseOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.workspace, "workspace", "", "`folder` whose cvs_runs holds the runs")
+	f.StringVar(&o.policy, "policy", "", "policy `file` with a release section")
+	f.StringVar(&o.allowed, "allowed-signers", "", "`file` that says whose keys may sign, see ssh-keygen(1)")
+	f.StringVar(&o.waivers, "waivers", "", "waiver `file` (default: the copy kept with each run)")
 }
 
 func newRelease(e *env) *cobra.Command {
@@ -23,7 +33,7 @@ func newRelease(e *env) *cobra.Command {
 		Args:  exactly(0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReleaseCheck(e))
+	cmd.AddCommand(newReleaseCheck(e), newReleaseDeck(e))
 	return cmd
 }
 
@@ -43,10 +53,7 @@ The exit status is 0 when READY, 3 when a required run is missing, else 1.
 		RunE: func(cmd *cobra.Command, args []string) error { return runReleaseCheck(cmd.Context(), e, o, args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.workspace, "workspace", "", "`folder` whose cvs_runs holds the runs")
-	f.StringVar(&o.policy, "policy", "", "policy `file` with a release section")
-	f.StringVar(&o.allowed, "allowed-signers", "", "`file` that says whose keys may sign, see ssh-keygen(1)")
-	f.StringVar(&o.waivers, "waivers", "", "waiver `file` (default: the copy kept with each run)")
+	o.addFlags(f)
 	f.StringVar(&o.format, "format", "text", "output `format`: text, json or markdown")
 	return cmd
 }
@@ -55,41 +62,11 @@ func runReleaseCheck(ctx context.Context, e *env, o releaseOptions, args []strin
 	if o.format != "text" && o.format != "json" && o.format != "markdown" {
 		return badInput("--format %s: want text, json or markdown", o.format)
 	}
-	if o.policy == "" {
-		return badInput("--policy is required")
-	}
-	policy, _, err := readPolicy(o.policy)
+	c, err := checkRelease(ctx, e, o, args)
 	if err != nil {
 		return err
 	}
-	if len(policy.Release.Require) == 0 {
-		return badInput("%s has no release section with requirements", o.policy)
-	}
-	allowed, err := readSigners(o.allowed)
-	if err != nil {
-		return err
-	}
-	if policy.Release.NeedSignoff && allowed == nil {
-		return badInput("the policy wants sign-offs, so --allowed-signers is required: without it nobody is known")
-	}
-	waivers, _, err := readWaivers(o.waivers)
-	if err != nil {
-		return err
-	}
-	dirs, err := runDirs(e, o.workspace, args)
-	if err != nil {
-		return err
-	}
-	var runs []signoff.Candidate
-	for _, dir := range dirs {
-		c, judged, err := candidate(ctx, dir, signoff.Against{Policy: policy, Allowed: allowed, Waivers: waivers}, e.now())
-		if err != nil {
-			return err
-		}
-		judged.db.Close()
-		runs = append(runs, *c)
-	}
-	v := policy.Check(runs, e.now().UTC())
+	v := c.verdict
 	switch o.format {
 	case "json":
 		err = printJSON(e, v)
@@ -99,6 +76,79 @@ func runReleaseCheck(ctx context.Context, e *env, o releaseOptions, args []strin
 		printRelease(e, v)
 	}
 	return errors.Join(err, releaseError(v))
+}
+
+// A checkedRelease is a verdict and the runs it was made of.
+type checkedRelease struct {
+	policy  *signoff.Policy
+	verdict signoff.Verdict
+	runs    []offeredRun
+}
+
+type offeredRun struct {
+	dir    string
+	row    warehouse.ReleaseRunRow
+	review *render.Review
+	blocks []warehouse.BlockRow
+}
+
+// checkRelease holds the runs against the policy, as the views judge them today.
+func checkRelease(ctx context.Context, e *env, o releaseOptions, args []string) (*checkedRelease, error) {
+	if o.policy == "" {
+		return nil, badInput("--policy is required")
+	}
+	policy, _, err := readPolicy(o.policy)
+	if err != nil {
+		return nil, err
+	}
+	if len(policy.Release.Require) == 0 {
+		return nil, badInput("%s has no release section with requirements", o.policy)
+	}
+	allowed, err := readSigners(o.allowed)
+	if err != nil {
+		return nil, err
+	}
+	if policy.Release.NeedSignoff && allowed == nil {
+		return nil, badInput("the policy wants sign-offs, so --allowed-signers is required: without it nobody is known")
+	}
+	waivers, _, err := readWaivers(o.waivers)
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := runDirs(e, o.workspace, args)
+	if err != nil {
+		return nil, err
+	}
+	out := &checkedRelease{policy: policy}
+	var runs []signoff.Candidate
+	at := e.now()
+	for _, dir := range dirs {
+		c, judged, err := candidate(ctx, dir, signoff.Against{Policy: policy, Allowed: allowed, Waivers: waivers}, at)
+		if err != nil {
+			return nil, err
+		}
+		run, err := offered(ctx, judged.db, dir, c.Facts.RunID, at)
+		judged.db.Close()
+		if err != nil {
+			return nil, badStore(err)
+		}
+		runs, out.runs = append(runs, *c), append(out.runs, *run)
+	}
+	out.verdict = policy.Check(runs, at.UTC())
+	return out, nil
+}
+
+func offered(ctx context.Context, db *warehouse.DB, dir, id string, at time.Time) (*offeredRun, error) {
+	r := &offeredRun{dir: dir}
+	var err error
+	if r.row, err = db.ReleaseRun(ctx, id); err != nil {
+		return nil, err
+	}
+	if r.blocks, err = db.SignoffBlocks(ctx, id, at); err != nil {
+		return nil, err
+	}
+	r.review, err = render.ReviewOf(ctx, db, id, at)
+	return r, err
 }
 
 func candidate(ctx context.Context, dir string, a signoff.Against, at time.Time) (*signoff.Candidate, *judgedCase, error) {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/term" // a passphrase is read without being shown
 )
 
 // signingKey finds the key to sign with: a private key file, a public key file
@@ -50,10 +51,34 @@ func signingKey(e *env, name string) (ssh.Signer, func(), error) {
 	if text, err := os.ReadFile(name + ".pub"); pub == nil && err == nil {
 		pub, _, _, _, _ = ssh.ParseAuthorizedKey(text)
 	}
-	if pub == nil {
-		return nil, nothing, badInput("--key %s: it has a passphrase; add it with ssh-add and name its .pub file", name)
+	if pub != nil && e.getenv("SSH_AUTH_SOCK") != "" {
+		if held, done, err := agentKey(e, pub); err == nil {
+			return held, done, nil
+		}
 	}
-	return agentKey(e, pub)
+	signer, err = askPassphrase(e, name, data)
+	return signer, nothing, err
+}
+
+// askPassphrase unlocks a private key on a terminal. A passphrase is never an
+// argument, an environment variable or part of a message.
+func askPassphrase(e *env, name string, data []byte) (ssh.Signer, error) {
+	in, ok := e.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return nil, badInput("--key %s: it has a passphrase, and there is no terminal to ask for it: add the key to an SSH agent with ssh-add, or run the command on a terminal", name)
+	}
+	fmt.Fprintf(e.stderr, "Passphrase of %s (not shown): ", visible(name))
+	secret, err := term.ReadPassword(int(in.Fd()))
+	fmt.Fprintln(e.stderr)
+	if err != nil {
+		return nil, badInput("--key %s: read the passphrase: %v", name, err)
+	}
+	defer clear(secret)
+	signer, err := ssh.ParsePrivateKeyWithPassphrase(data, secret)
+	if err != nil {
+		return nil, badInput("--key %s: the passphrase does not open it", name)
+	}
+	return signer, nil
 }
 
 func isFile(name string) bool {

@@ -210,6 +210,16 @@ func TestReleaseReview(t *testing.T) {
 	d.want(0, "APPROVED", with("signoff", "status", one, two)...)
 	d.want(0, "release: READY", with("release", "check", one, two, old)...)
 	d.want(0, "chain and signatures hold", "signoff", "verify", one, "--allowed-signers", d.at("allowed"))
+	d.want(0, "READY", with("release", "deck", "-o", d.at("release.html"), one, two, old)...)
+	d.says("release.html", "1.0 rc1: READY", "required-table", "fail (waived)", `href="./r1/atom_run_deck.html"`, "none recorded", "no requirement asks for it", "alice@example.com (performance)")
+	d.want(1, "FAIL", "deck", one, "-o", d.at("one.html"))
+	d.says("one.html", "approved by alice@example.com (performance), bob@example.com (release manager)", "1 of 1 failed gate", "fail (waived)", "In use since")
+	store := d.at("store.duckdb")
+	d.want(0, "loaded", "load", one, two, old, "--warehouse", store)
+	d.want(0, "index", "publish", "--all", "--to", d.at("shelf"), "--warehouse", store)
+	d.says("shelf/runs/r1/atom_run_deck.html", "approved by alice@example.com (performance), bob@example.com (release manager)")
+	d.want(1, "of those that fail 1 waived", "evaluate", "r1", "--warehouse", store)
+	d.want(0, "approved", "sql", "SELECT state FROM signoff_state('2026-09-10') WHERE run_id = 'r1'", "--warehouse", store)
 
 	for seq, name := range map[int]string{1: "alice", 2: "bob"} {
 		entry := filepath.Join(one, "signoff", fmt.Sprintf("%04d.json", seq))
@@ -239,8 +249,65 @@ func TestReleaseReview(t *testing.T) {
 			}
 		}
 	}
+	d.want(3, "INCOMPLETE", "deck", one, "-o", d.at("stale.html"))
+	d.says("stale.html", "STALE", "cells/001-a-conc1/1/results.json changed", "output_throughput is min 80, signed was min 90", "waiver W-1 changed: it is cell a-conc2")
+	d.want(0, "index", "publish", "r1", "--to", d.at("shelf"), "--warehouse", store)
+	d.says("shelf/runs/r1/atom_run_deck.html", "STALE", "cells/001-a-conc1/1/results.json changed")
+	d.want(3, "conflict", "load", one, "--warehouse", store)
 	d.want(3, "changed after the run closed", with("signoff", one, "--decision", "approve", "--role", "performance", "--key", d.at("alice"), "--confirm", "deck read")...)
 	d.want(1, "sign-off: stale", with("release", "check", one, two)...)
+}
+
+// says checks that a page holds texts.
+func (d *reviewDesk) says(page string, texts ...string) {
+	d.t.Helper()
+	data, err := os.ReadFile(d.at(page))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(string(data), text) {
+			d.t.Errorf("%s does not say %q", page, text)
+		}
+	}
+}
+
+// TestLostDecision: a log that was cut at its end, together with the copies that
+// would show it, is refused by the warehouse and shown in the deck made from it.
+func TestLostDecision(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := reviewRun{id: "r1", driver: "atom", enforce: true}.write(t, d.dir)
+	sign := func(who string) {
+		d.want(0, "reject by", "signoff", run, "--decision", "reject", "--role", "performance", "--key", d.at(who), "--identity", who)
+	}
+	sign("alice")
+	log := filepath.Join(run, "signoff", "log.jsonl")
+	short, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign("bob")
+	store := d.at("store.duckdb")
+	d.want(0, "loaded", "load", run, "--warehouse", store)
+	if err := os.WriteFile(log, short, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"0002.json", "0002.json.sig"} {
+		if err := os.Remove(filepath.Join(run, "signoff", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.want(0, "hold", "signoff", "verify", run) // nothing in the folder shows it
+	d.want(3, "shorter than the stored one: entry 2 by bob is gone", "load", run, "--warehouse", store)
+	d.want(1, "FAIL", "deck", "r1", "--warehouse", store, "-o", d.at("deck.html"))
+	d.says("deck.html", "TAMPERED", "the warehouse holds entry 2 (bob), which the log no longer has")
+	if err := os.RemoveAll(filepath.Join(run, "signoff")); err != nil {
+		t.Fatal(err)
+	}
+	d.want(3, "entry 1 by alice is gone", "load", run, "--warehouse", store)
+	sign("eve")
+	d.want(3, "entry 1 by alice was edited or replaced", "load", run, "--warehouse", store)
 }
 
 // TestSignoffRefusals: every refusal says which rule, and nothing is signed.

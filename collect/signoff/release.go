@@ -50,8 +50,8 @@ func (r Requirement) fits(f Facts) bool {
 	return (r.NNodes == 0 || r.NNodes == f.NNodes) && (r.TP == 0 || r.TP == f.TP)
 }
 
-// wants says in words which run is asked for.
-func (r Requirement) wants() string {
+// Wants says in words which run is asked for.
+func (r Requirement) Wants() string {
 	var out []string
 	for _, x := range [][2]string{{"model", r.Model}, {"driver", r.Driver}, {"gpu_arch", r.GPUArch}, {"precision", r.Precision}, {"profile", r.Profile}} {
 		if x[1] != "" {
@@ -87,7 +87,7 @@ func (p *Policy) Check(runs []Candidate, at time.Time) Verdict {
 			}
 		}
 		if best == nil {
-			n.Verdict, n.Reasons = ReleaseBlocked, []string{"no run with " + r.wants()}
+			n.Verdict, n.Reasons = ReleaseBlocked, []string{"no run with " + r.Wants()}
 		} else {
 			p.need(&n, r, best, at)
 		}
