@@ -60,8 +60,8 @@ var written = map[string]string{
 	"a": "href class", "header": "class", "div": "class id role aria-label hidden tabindex", "h1": "", "h2": "", "h3": "class",
 	"nav": "class aria-label", "span": "class title tabindex", "b": "", "main": "class id", "p": "class role", "ul": "", "li": "",
 	"dl": "class", "dt": "", "dd": "title class", "strong": "", "small": "", "section": "id", "details": "class id open", "summary": "",
-	"pre": "", "code": "", "table": "id data-tools", "caption": "", "thead": "", "tbody": "class data-state", "tr": "id class data-state",
-	"th": "scope class title data-m", "td": "class title data-v data-sort", "svg": "role aria-label class viewBox preserveAspectRatio aria-hidden",
+	"pre": "tabindex", "code": "", "table": "id data-tools", "caption": "", "thead": "", "tbody": "class data-state", "tr": "id class data-state",
+	"th": "scope class title data-m data-f", "td": "class title data-v data-sort", "svg": "role aria-label class viewBox preserveAspectRatio aria-hidden",
 	// Of Markdown in notes.
 	"em": "", "blockquote": "", "ol": "start", "del": "", "hr": "", "br": "", "h4": "", "h5": "", "h6": "",
 	"rect": "class x width height", "path": "class d", "figure": "class", "figcaption": "", "i": "class", "script": "type id", "footer": "",
@@ -80,7 +80,9 @@ var hostileTexts = []string{
 func poison(v reflect.Value, next func() string) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(next())
+		if v.CanSet() {
+			v.SetString(next())
+		}
 	case reflect.Struct:
 		if v.Type().PkgPath() == "time" {
 			return
@@ -95,6 +97,95 @@ func poison(v reflect.Value, next func() string) {
 	case reflect.Pointer:
 		if !v.IsNil() {
 			poison(v.Elem(), next)
+		}
+	}
+}
+
+// populate gives every empty list of v, of any depth, an element, and every nil
+// pointer something to point to, so that no panel stays away.
+func populate(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type().PkgPath() == "time" {
+			return
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				populate(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Len() == 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		}
+		for i := range v.Len() {
+			populate(v.Index(i))
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		populate(v.Elem())
+	case reflect.Map:
+		if v.Len() == 0 && v.Type().Key().Kind() == reflect.String && v.Type().Elem().Kind() == reflect.String {
+			v.Set(reflect.MakeMap(v.Type()))
+			for _, text := range hostileTexts {
+				v.SetMapIndex(reflect.ValueOf(text).Convert(v.Type().Key()), reflect.ValueOf(text).Convert(v.Type().Elem()))
+			}
+		}
+	}
+}
+
+// Every list of rows that a deck is made of holds rows with hostile text that
+// belong to a cell of the run, so that each panel shows them; small and large.
+func TestHostilePanels(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func() *Data{"small": fixture, "large": func() *Data { return sized(static + 6) }} {
+		for shift := range hostileTexts {
+			if name == "large" && shift%4 != 0 {
+				continue
+			}
+			d := make()
+			populate(reflect.ValueOf(d).Elem())
+			i := shift
+			poison(reflect.ValueOf(d).Elem(), func() string {
+				i++
+				return hostileTexts[i%len(hostileTexts)]
+			})
+			clean := make()
+			for i := range d.Cells {
+				d.Cells[i].CellKey, d.Cells[i].State = clean.Cells[i].CellKey, clean.Cells[i].State
+			}
+			d.Problems = nil
+			for i := range d.Prev {
+				d.Prev[i].State = "compared"
+			}
+			for i := range d.Checks {
+				d.Checks[i].State = warehouse.Error
+			}
+			// Rows lead to cells of this run again.
+			v := reflect.ValueOf(d).Elem()
+			for f := range v.NumField() {
+				rows := v.Field(f)
+				if rows.Kind() != reflect.Slice || rows.Type().Elem().Kind() != reflect.Struct || v.Type().Field(f).Name == "Cells" {
+					continue
+				}
+				for j := range rows.Len() {
+					if key := rows.Index(j).FieldByName("CellKey"); key.IsValid() && key.Kind() == reflect.String {
+						key.SetString(clean.Cells[j%len(clean.Cells)].CellKey)
+					}
+				}
+			}
+			checkWritten(t, d)
+			shown := map[string]bool{}
+			for _, s := range Build(d, testOptions).Sections {
+				shown[s.ID] = s.Empty == ""
+			}
+			for _, id := range []string{"gates", "charts", "results", "cells", "previous", "changed", "golden", "parity", "scaling", "accuracy", "tasks", "quality", "lifecycle", "logs", "artifacts", "notes"} {
+				if !shown[id] {
+					t.Errorf("%s: section %s shows nothing, so that it was not tried", name, id)
+				}
+			}
 		}
 	}
 }
