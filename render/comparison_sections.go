@@ -70,12 +70,49 @@ func (v comparisonView) shapes(all []others) []*group {
 	return out
 }
 
+// maxShapes bounds the shapes whose charts a comparison deck shows.
+const maxShapes = 24
+
+// drawn are the shapes to draw: of many those with something worse before the
+// others, and how many are left out.
+func (v comparisonView) drawn(all []others) (shapes []*group, left int) {
+	shapes = v.shapes(all)
+	if len(shapes) <= maxShapes {
+		return shapes, 0
+	}
+	worse := map[string]bool{}
+	for _, p := range v.c.Pairs {
+		for _, r := range p.Rows {
+			if r.Regression {
+				worse[r.CellKey] = true
+			}
+		}
+	}
+	rank := func(g *group) int {
+		if slices.ContainsFunc(g.cells, func(c *cell) bool { return worse[c.CellKey] }) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(shapes, func(a, b *group) int { return rank(a) - rank(b) })
+	return shapes[:maxShapes], len(shapes) - maxShapes
+}
+
+// leftOut says what a section does not draw.
+func leftOut(s *Section, left int) {
+	if left > 0 {
+		s.Notes = append(s.Notes, plural(left, "more shape")+" not drawn; shapes with something worse come first.")
+	}
+}
+
 // charts draw all runs against concurrency.
 func (v comparisonView) charts() *Section {
 	s := &Section{ID: "charts", Title: "Against concurrency", Queries: v.query("a.metric IN ('" + strings.Join(chartMetrics, "', '") + "')"),
 		Intro: "The same cells of all runs. Values start at zero; concurrency is on a base-2 scale."}
 	all := v.sides()
-	for _, g := range v.shapes(all) {
+	shapes, left := v.drawn(all)
+	leftOut(s, left)
+	for _, g := range shapes {
 		sh := Shape{Title: g.title, cells: g.cells}
 		for _, name := range chartMetrics {
 			cv := curve{id: anchor("chart", fmt.Sprintf("%s-%d-%d", name, g.isl, g.osl), v.b.ids), metric: name, label: v.lines[0], title: labelOf(name), unit: unitOf(name)}
@@ -116,7 +153,9 @@ func (v comparisonView) fronts() *Section {
 		Intro: "Total throughput per GPU against what one user sees, 1000 / mean TPOT, with the Pareto front of each run."}
 	all := v.sides()
 	var figures []*Figure
-	for _, g := range v.shapes(all) {
+	shapes, left := v.drawn(all)
+	leftOut(s, left)
+	for _, g := range shapes {
 		f := &Figure{ID: anchor("front", fmt.Sprintf("%d-%d", g.isl, g.osl), v.b.ids), Title: g.title, Label: v.lines[0], Unit: "tok/s", data: figureData{kind: "front", metric: frontMetric, cells: g.cells}}
 		for i, c := range g.cells {
 			tpot, y := all[0].values[[2]string{c.CellKey, "mean_tpot_ms"}], all[0].values[[2]string{c.CellKey, frontMetric}]

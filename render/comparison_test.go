@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -139,5 +140,25 @@ func TestComparisonDeckWithoutRows(t *testing.T) {
 	}
 	if s := section(t, d, "changed-1"); !strings.Contains(s.Empty, "not in the warehouse") {
 		t.Errorf("what changed: %+v", s)
+	}
+}
+
+// A comparison of many shapes draws those with something worse and says how many
+// it leaves out.
+func TestComparisonDeckOfManyShapes(t *testing.T) {
+	t.Parallel()
+	values := map[string]float64{}
+	for i := range 40 {
+		values[fmt.Sprintf("ISL=%d,OSL=64,TP=8,PP=1,CONC=16", 100+i)] = 1000
+	}
+	last := "ISL=139,OSL=64,TP=8,PP=1,CONC=16"
+	c := &Comparison{Now: sideOf("now", "atom", values)}
+	src := pairs{prev: []warehouse.PrevRunRow{{CellKey: last, Metric: "output_throughput", State: "compared", Previous: ptr(2000.0), Value: ptr(1000.0), Ratio: ptr(0.5), BetterPct: ptr(-50.0), Changed: true, Regression: true}}}
+	if err := c.Add(t.Context(), src, sideOf("before", "atom", values)); err != nil {
+		t.Fatal(err)
+	}
+	s := section(t, BuildComparison(c, testOptions), "charts")
+	if len(s.Shapes) != maxShapes || s.Shapes[0].Title != "139 input, 64 output tokens" || len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "16 more shapes not drawn") {
+		t.Errorf("%d shapes, first %q, notes %q", len(s.Shapes), s.Shapes[0].Title, s.Notes)
 	}
 }
