@@ -173,6 +173,10 @@ func ParseSamples(host string, out []byte) []GPUSample {
 	if reason, ok := bytes.CutPrefix(bytes.TrimSpace(out), []byte(absentMark)); ok {
 		return []GPUSample{{Host: host, Problem: clip(string(reason), 500)}}
 	}
+	// A shell that is stopped in its pause says so behind the last, whole sample.
+	if kept, ok := bytes.CutSuffix(bytes.TrimRight(out, "\n"), []byte("\nTerminated")); ok {
+		out = append(bytes.Clone(kept), '\n')
+	}
 	parts := bytes.Split(append([]byte("\n"), out...), []byte("\n"+sampleMark))
 	if lost := bytes.TrimSpace(parts[0]); len(lost) > 0 {
 		samples = append(samples, GPUSample{Host: host, Problem: "not a sample: " + clip(string(lost), 300)})

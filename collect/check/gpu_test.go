@@ -199,6 +199,10 @@ func TestTelemetryAbsent(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
+	// Nor is what the shell says when it is stopped in its pause.
+	if s := ParseSamples("n", []byte(smi(1, 1, 1, 1, 1)+smi(3, 1, 1, 1, 1)+"Terminated\n")); len(s) != 2 || s[1].Problem != "" || s[1].GPUs == nil {
+		t.Errorf("%+v", s)
+	}
 	// The sample that was being written when sampling was stopped is nobody's fault.
 	if s := ParseSamples("n", []byte(smi(1, 1, 1, 1, 1)+sampleMark+"2.5 0\n[{\"gpu\":")); len(s) != 1 || s[0].Problem != "" {
 		t.Errorf("%+v", s)
