@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cvs/collect/artifact"
 	evidence "cvs/collect/bundle" // another thing here is called bundle
 )
 
@@ -101,15 +99,17 @@ func runBundle(ctx context.Context, e *env, o bundleOptions, args []string) erro
 		info.Omitted, info.Folders = append(info.Omitted, pk.Omitted...), append(info.Folders, pk.Folders...)
 		list[i].runs[0].Dir = path.Join(evidence.RunsDir, p.id)
 	}
-	baselines, err := o.baselineSources(e)
+	used, err := o.baselinesGiven(e)
 	if err != nil {
 		return err
 	}
-	sources = append(sources, baselines...)
+	for _, b := range used {
+		sources = append(sources, evidence.Bytes(path.Join(evidence.BaselinesDir, b.name), b.data))
+	}
 	if info.Rendered, err = bundleTime(e, list); err != nil {
 		return err
 	}
-	c, err := compute(ctx, list, &info, o.engine)
+	c, err := compute(ctx, list, used, &info, o.engine)
 	if err != nil {
 		return err
 	}
@@ -159,23 +159,6 @@ func writeBundle(out string, sources []evidence.Source, modified time.Time) erro
 		return fmt.Errorf("write bundle: %w", err)
 	}
 	return nil
-}
-
-// baselineSources are the baselines that are named, by flag or, as the decks
-// take them, by environment.
-func (o *bundleOptions) baselineSources(e *env) ([]evidence.Source, error) {
-	var out []evidence.Source
-	for i, file := range append(slices.Clone(o.baselines), nonEmpty(e.getenv("CVS_INFERENCE_PREV_REPORT_JSON"), e.getenv("CVS_ATOM_PARITY_REF_JSON"))...) {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, badInput("baseline: %v", err)
-		}
-		if o.redact {
-			data = evidence.NewRedactor(nil).JSON(data)
-		}
-		out = append(out, evidence.Bytes(path.Join(evidence.BaselinesDir, fmt.Sprintf("%d-%s", i+1, artifact.SafeName(filepath.Base(file)))), data))
-	}
-	return out, nil
 }
 
 // bundleTime is SOURCE_DATE_EPOCH, else when the last run ended or the last

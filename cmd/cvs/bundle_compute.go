@@ -23,7 +23,7 @@ const maxBundleDecks = 50
 // compute judges the runs of a bundle in a warehouse of their own and returns
 // what the bundle holds beside the raw files: rows of tables and views, decks,
 // sidecars. Verify calls it on the unpacked runs and compares.
-func compute(ctx context.Context, list []packed, info *evidence.Info, engine bool) ([]evidence.Source, error) {
+func compute(ctx context.Context, list []packed, used []packedBaseline, info *evidence.Info, engine bool) ([]evidence.Source, error) {
 	db, err := warehouse.Open(ctx, "", warehouse.Options{})
 	if err != nil {
 		return nil, badStore(err)
@@ -50,7 +50,7 @@ func compute(ctx context.Context, list []packed, info *evidence.Info, engine boo
 		}
 	}
 	info.Views, info.Tables = views, tables
-	decks, err := bundleDecks(ctx, db, list, info)
+	decks, err := bundleDecks(ctx, comparedWithin(db, used), list, info)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func relationRows(ctx context.Context, db *warehouse.DB, name string) ([]byte, e
 }
 
 // bundleDecks renders the runs from what the bundle holds and nothing else.
-func bundleDecks(ctx context.Context, db *warehouse.DB, list []packed, info *evidence.Info) ([]evidence.Source, error) {
+func bundleDecks(ctx context.Context, db *warehouse.Compared, list []packed, info *evidence.Info) ([]evidence.Source, error) {
 	var out []evidence.Source
 	left := 0
 	info.Runs = nil
@@ -163,7 +163,7 @@ func bundleDecks(ctx context.Context, db *warehouse.DB, list []packed, info *evi
 
 // renderRun makes deck and sidecar of one run with the time and the version that
 // the bundle states.
-func renderRun(ctx context.Context, db *warehouse.DB, runID string, info *evidence.Info) (deck, sidecar []byte, err error) {
+func renderRun(ctx context.Context, db *warehouse.Compared, runID string, info *evidence.Info) (deck, sidecar []byte, err error) {
 	data, err := render.Query(ctx, db, runID)
 	if err != nil {
 		return nil, nil, badStore(fmt.Errorf("read the views for the deck: %w", err))

@@ -59,13 +59,18 @@ func runReplay(ctx context.Context, e *env, out, file string) error {
 		return err
 	}
 	defer db.Close()
+	used, err := baselinesIn(dir)
+	if err != nil {
+		return err
+	}
+	source := comparedWithin(db, used)
 	made := *info
 	made.ToolVersion = toolVersion() // of the program that makes this deck
 	for _, r := range info.Runs {
 		if r.Deck == "" {
 			continue
 		}
-		deck, sidecar, err := renderRun(ctx, db, r.ID, &made)
+		deck, sidecar, err := renderRun(ctx, source, r.ID, &made)
 		if err != nil {
 			return err
 		}

@@ -402,6 +402,9 @@ func TestBundle(t *testing.T) {
 			desk := *d
 			desk.t, desk.dir = t, t.TempDir()
 			a, b := desk.at("a.cvsz"), desk.at("b.cvsz")
+			// what the decks are compared with goes along, and is used again
+			desk.want(1, "FAIL", "deck", run, "-o", desk.at("x.html"), "--json", desk.at("prev.json"))
+			desk.env = map[string]string{"CVS_INFERENCE_PREV_REPORT_JSON": desk.at("prev.json")}
 			desk.want(0, "files", append([]string{"bundle", "-o", a}, args...)...)
 			desk.want(0, "files", append([]string{"bundle", "-o", b}, args...)...)
 			x, err := os.ReadFile(a)
@@ -415,7 +418,11 @@ func TestBundle(t *testing.T) {
 			if !strings.Contains(out, "byte for byte") || strings.Contains(out, "DIFFERS") {
 				t.Errorf("verify says:\n%s", out)
 			}
+			desk.env = map[string]string{}
 			desk.want(0, "cvs.duckdb", "replay", a, "-o", desk.at("replayed"))
+			if deck, err := os.ReadFile(filepath.Join(desk.at("replayed"), "r1", deckName)); name != "redacted" && (err != nil || bytes.Contains(deck, []byte("no earlier comparable run"))) {
+				t.Errorf("the replayed deck is compared with nothing (%v)", err)
+			}
 			desk.want(2, "is not empty", "replay", a, "-o", desk.at("replayed"))
 			if name == "redacted" {
 				data, err := os.ReadFile(filepath.Join(desk.at("replayed"), "r1", deckName))

@@ -125,7 +125,11 @@ func verifyBundle(ctx context.Context, e *env, f *findings, dir string, info *ev
 	}
 	again := *info
 	again.Notes = nil
-	made, err := compute(ctx, list, &again, false)
+	used, err := baselinesIn(dir)
+	if err != nil {
+		return err
+	}
+	made, err := compute(ctx, list, used, &again, false)
 	if err != nil {
 		f.bad("views", "cannot be computed again: %s", shorten(err.Error(), dir))
 		return nil

@@ -147,7 +147,7 @@ func differences(ctx context.Context, runs []*artifact.Run, runID string, deck, 
 	if _, err := db.Load(ctx, runs...); err != nil {
 		return nil, err
 	}
-	again, sidecar, err := renderRun(ctx, db, runID, &evidence.Info{Rendered: made, ToolVersion: version})
+	again, sidecar, err := renderRun(ctx, &warehouse.Compared{DB: db}, runID, &evidence.Info{Rendered: made, ToolVersion: version})
 	if err != nil {
 		return nil, err
 	}
