@@ -74,13 +74,14 @@ func runBundle(ctx context.Context, e *env, o bundleOptions, args []string) erro
 	}
 	info := evidence.Info{Format: evidence.Format, ToolVersion: toolVersion(), Redacted: o.redact}
 	var sources []evidence.Source
+	var names *evidence.Redactor // nil: nothing is redacted
 	if o.redact {
 		tmp, err := os.MkdirTemp("", "cvs-redact-")
 		if err != nil {
 			return badStore(err)
 		}
 		defer os.RemoveAll(tmp)
-		if list, err = redactRuns(e, o, list, tmp, &info); err != nil {
+		if list, names, err = redactRuns(e, o, list, tmp, &info); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,7 @@ func runBundle(ctx context.Context, e *env, o bundleOptions, args []string) erro
 		info.Omitted, info.Folders = append(info.Omitted, pk.Omitted...), append(info.Folders, pk.Folders...)
 		list[i].runs[0].Dir = path.Join(evidence.RunsDir, p.id)
 	}
-	used, err := o.baselinesGiven(e)
+	used, err := o.baselinesGiven(e, names)
 	if err != nil {
 		return err
 	}
@@ -189,16 +190,17 @@ func bundleTime(e *env, list []packed) (time.Time, error) {
 	return last.UTC().Truncate(time.Second), nil
 }
 
-// redactRuns replaces every pack by a redacted copy below tmp.
-func redactRuns(e *env, o bundleOptions, list []packed, tmp string, info *evidence.Info) ([]packed, error) {
+// redactRuns replaces every pack by a redacted copy below tmp. The redactor has
+// learnt the names in them.
+func redactRuns(e *env, o bundleOptions, list []packed, tmp string, info *evidence.Info) ([]packed, *evidence.Redactor, error) {
 	var key []byte
 	if o.redactKey != "" {
 		data, err := os.ReadFile(o.redactKey)
 		if err != nil {
-			return nil, badInput("--redact-key: %v", err)
+			return nil, nil, badInput("--redact-key: %v", err)
 		}
 		if key = bytes.TrimSpace(data); len(key) < 16 {
-			return nil, badInput("--redact-key %s: want at least 16 bytes", o.redactKey)
+			return nil, nil, badInput("--redact-key %s: want at least 16 bytes", o.redactKey)
 		}
 	}
 	r := evidence.NewRedactor(key)
@@ -208,12 +210,12 @@ func redactRuns(e *env, o bundleOptions, list []packed, tmp string, info *eviden
 		if p.dir != "" {
 			left, err := r.RunDir(p.dir, dir, p.id)
 			if err != nil {
-				return nil, badStore(err)
+				return nil, nil, badStore(err)
 			}
 			info.Omitted = append(info.Omitted, left...)
 			q, err := packRunDir(dir)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			out = append(out, q)
 			continue
@@ -221,22 +223,22 @@ func redactRuns(e *env, o bundleOptions, list []packed, tmp string, info *eviden
 		for _, f := range p.loose {
 			data, err := os.ReadFile(f.path)
 			if err != nil {
-				return nil, badStore(err)
+				return nil, nil, badStore(err)
 			}
 			to := filepath.Join(tmp, fmt.Sprint(i), filepath.FromSlash(strings.TrimPrefix(f.name, evidence.LooseDir+"/")))
 			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-				return nil, badStore(err)
+				return nil, nil, badStore(err)
 			}
 			if err := os.WriteFile(to, r.JSON(data), 0o644); err != nil {
-				return nil, badStore(err)
+				return nil, nil, badStore(err)
 			}
 		}
 		q, err := packLoose(e, filepath.Join(tmp, fmt.Sprint(i), p.id))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out = append(out, q)
 	}
 	info.Notes = append(info.Notes, "redacted: hashes of raw files are those of the redacted copies, and sign-offs are left out")
-	return out, nil
+	return out, r, nil
 }

@@ -23,8 +23,9 @@ type packedBaseline struct {
 }
 
 // baselinesGiven are the baselines that are named, by flag or, as the decks take
-// them, by environment.
-func (o *bundleOptions) baselinesGiven(e *env) ([]packedBaseline, error) {
+// them, by environment; redacted with the names of the runs if there are any to
+// be hidden.
+func (o *bundleOptions) baselinesGiven(e *env, names *evidence.Redactor) ([]packedBaseline, error) {
 	var out []packedBaseline
 	add := func(role, file string) error {
 		if file == "" {
@@ -34,8 +35,8 @@ func (o *bundleOptions) baselinesGiven(e *env) ([]packedBaseline, error) {
 		if err != nil {
 			return badInput("baseline: %v", err)
 		}
-		if o.redact {
-			data = evidence.NewRedactor(nil).JSON(data)
+		if names != nil {
+			data = names.JSON(data)
 		}
 		out = append(out, packedBaseline{fmt.Sprintf("%d-%s-%s", len(out)+1, role, artifact.SafeName(filepath.Base(file))), data})
 		return nil

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -425,6 +427,22 @@ func TestBundle(t *testing.T) {
 			}
 			desk.want(2, "is not empty", "replay", a, "-o", desk.at("replayed"))
 			if name == "redacted" {
+				pack, err := zip.OpenReader(a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer pack.Close()
+				for _, f := range pack.File {
+					data, err := fs.ReadFile(pack, f.Name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, s := range []string{"carol", "gpu-node-17", "launchbox"} {
+						if bytes.Contains(data, []byte(s)) {
+							t.Errorf("%s still says %s", f.Name, s)
+						}
+					}
+				}
 				data, err := os.ReadFile(filepath.Join(desk.at("replayed"), "r1", deckName))
 				if err != nil {
 					t.Fatal(err)
