@@ -516,3 +516,21 @@ func TestCompareThresholds(t *testing.T) {
 		t.Errorf("got %d same and %+v", r.Same, r.Gates)
 	}
 }
+
+// TestLockedKey: without agent and terminal a key with a passphrase is refused
+// with what to do, and nothing is signed.
+func TestLockedKey(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := reviewRun{id: "r1", driver: "atom", enforce: true}.write(t, d.dir)
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-a", "1", "-N", "open sesame", "-f", d.at("locked")).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %s", out)
+	}
+	out := d.want(2, "no terminal to ask for it: add the key to an SSH agent", "signoff", run, "--decision", "reject", "--role", "performance", "--identity", "alice", "--key", d.at("locked"))
+	if strings.Contains(out, "sesame") {
+		t.Errorf("the passphrase is in the message:\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(run, "signoff", "log.jsonl")); err == nil {
+		t.Error("something was signed")
+	}
+}
