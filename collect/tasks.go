@@ -310,17 +310,34 @@ func (x *run) keepResult(ctx context.Context, h *check.Header, result any, elem 
 	return errors.New(h.Reason)
 }
 
+// dyingWait is how long a check that broke off waits to learn whether its server died.
+const dyingWait = 2 * time.Second
+
 // keepAnswers is keepResult for a check that counts answers. Requests that a
 // dying server left unanswered must not stand there as wrong answers of the model.
 func (x *run) keepAnswers(ctx context.Context, h *check.Header, result any, elem ...string) error {
-	if ctx.Err() == nil && (h.Status == artifact.Done || h.Status == artifact.Failed) {
-		if err := x.healthy(ctx, x.server); err != nil {
-			how := err.Error()
-			if died := x.server.died(); died != "" {
-				how = died
-			}
-			h.Status, h.Reason = artifact.Failed, strings.TrimPrefix(h.Reason+"; ", "; ")+"the server was gone at the end of the check: "+how
+	gone := ""
+	switch {
+	case ctx.Err() != nil:
+	case h.Status == artifact.Failed:
+		// A dying server breaks its replies off before its process is gone.
+		select {
+		case <-x.server.done:
+		case <-time.After(dyingWait):
+		case <-ctx.Done():
 		}
+		gone = x.server.died()
+		fallthrough
+	case h.Status == artifact.Done:
+		if err := x.healthy(ctx, x.server); err != nil && gone == "" && ctx.Err() == nil {
+			gone = err.Error()
+			if died := x.server.died(); died != "" {
+				gone = died
+			}
+		}
+	}
+	if gone != "" {
+		h.Status, h.Reason = artifact.Failed, strings.TrimPrefix(h.Reason+"; ", "; ")+"the server was gone at the end of the check: "+gone
 	}
 	return x.keepResult(ctx, h, result, elem...)
 }

@@ -62,7 +62,7 @@ type demoSweep struct {
 }
 
 func (o demoOptions) sweeps() []demoSweep {
-	candidate := demoSweep{"candidate: the same six cells on a node that got slower", lab.Demo{AllPass: o.allPass}, lab.DemoRegression}
+	candidate := demoSweep{"candidate: the same six cells on a node that got slower", lab.Demo{AllPass: o.allPass, Details: true}, lab.DemoRegression}
 	if o.allPass {
 		candidate.title, candidate.faults = "candidate: the same six cells again", lab.Faults{}
 	}
@@ -70,9 +70,9 @@ func (o demoOptions) sweeps() []demoSweep {
 		return []demoSweep{candidate}
 	}
 	return []demoSweep{
-		{"baseline: native ATOM", lab.Demo{AllPass: o.allPass}, lab.Faults{}},
+		{"baseline: native ATOM", lab.Demo{AllPass: o.allPass, Details: true}, lab.Faults{}},
 		// AllPass, because what is judged is the candidate; this one is to compare with.
-		{"framework parity: the larger cells under vLLM-ATOM", lab.Demo{Driver: "vllm_atom", MinConcurrency: 16, AllPass: true}, lab.Faults{}},
+		{"framework parity: the larger cells under vLLM-ATOM", lab.Demo{Driver: "vllm_atom", MinConcurrency: 16, AllPass: true, Details: true}, lab.Faults{}},
 		candidate,
 	}
 }

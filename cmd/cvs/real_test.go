@@ -352,7 +352,8 @@ func (n *realNode) leftovers(t *testing.T, port int) []string {
 		}
 		line := strings.ReplaceAll(string(b), "\x00", " ")
 		if strings.Contains(line, "/tmp/cvs-2") || strings.Contains(line, n.dir+"/exec") && strings.Contains(line, "shim") ||
-			strings.Contains(line, "openai_server") || strings.Contains(line, "sglang.") || strings.Contains(line, "vllm.entry") {
+			(strings.Contains(line, "openai_server") || strings.Contains(line, "sglang.") || strings.Contains(line, "vllm.entry") || strings.Contains(line, "bench")) &&
+				strings.Contains(line, strconv.Itoa(port)) { // other packages' tests run servers meanwhile
 			if g, err := os.ReadFile(filepath.Join(filepath.Dir(f), "environ")); err == nil && bytes.Contains(g, []byte("CVS_LAB_SESSION")) {
 				continue // another test's lab
 			}

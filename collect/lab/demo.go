@@ -66,6 +66,8 @@ type Demo struct {
 	// AllPass leaves the floor of the last cell as low as all others, so that not
 	// even DemoRegression misses it.
 	AllPass bool
+	// Details has the clients keep every request's times.
+	Details bool
 }
 
 // DemoConfig writes a native single-node config and its threshold file into the
@@ -102,7 +104,8 @@ func (l *Lab) DemoConfig(d Demo) (string, error) {
 		Ratio                                           string
 		Combos                                          []demoCombo
 		Runs                                            []run
-	}{stem + "_threshold.json", l.sharedDir(), l.modelsDir(), DemoModel, DemoImage, d.Driver, demoTP, d.Port, demoPrompts, fmt.Sprint(demoRatio), demoCombos, nil}
+		Details                                         bool
+	}{stem + "_threshold.json", l.sharedDir(), l.modelsDir(), DemoModel, DemoImage, d.Driver, demoTP, d.Port, demoPrompts, fmt.Sprint(demoRatio), demoCombos, nil, d.Details}
 	if d.Driver != "atom" {
 		values.Ratio = fmt.Sprint(demoSpread)
 	}

@@ -97,7 +97,7 @@ func TestSMI(t *testing.T) {
 		SMIList:         `amd-smi metric --json | cut -c1 | grep -qx '\['`,
 		SMINotAvailable: `amd-smi metric --json | grep -q '"gfx_activity": "N/A"'`,
 		SMIAbsent:       `! command -v amd-smi >/dev/null`,
-		SMITruncated:    `amd-smi metric --json | tail -c 3 | grep -qv '}'`,
+		SMITruncated:    `test "$(amd-smi metric --json | tr -cd '{' | wc -c)" != "$(amd-smi metric --json | tr -cd '}' | wc -c)"`,
 		SMIFails:        `! amd-smi metric --json 2>/dev/null`,
 		SMIHealthy:      `amd-smi static --asic --json | grep -q '"market_name": "lab-sim"' && amd-smi metric | grep -q '^    GFX_ACTIVITY: [0-9]* %'`,
 	} {
