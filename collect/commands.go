@@ -53,6 +53,9 @@ func Commands(p *plan.Plan, runID string) ([]Step, error) {
 		if p.Container.Lifetime != plan.NoLaunch {
 			list = append(list, c.obtainImage()...)
 			list = append(list, c.probeDevices(), c.runContainer(c.devices()), c.inspect("container"))
+			if p.Container.Lifetime == plan.PerRun {
+				list = append(list, c.startKeeper())
+			}
 		}
 		return list
 	})
@@ -68,6 +71,7 @@ func Commands(p *plan.Plan, runID string) ([]Step, error) {
 		list := []Step{c.removeWork()}
 		if p.Container.Lifetime == plan.PerRun {
 			list = append(list, c.inspect("teardown"), c.removeContainer("teardown"), c.inspect("teardown"))
+			list = append(list, c.stopKeeper()...)
 		}
 		return list
 	})

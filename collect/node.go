@@ -34,8 +34,10 @@ type member struct {
 
 	lost     error // the connection failed; nothing more can be learned from it
 	launched bool  // docker run was sent: a container may be ours
-	attached bool  // the container was there before this run
-	workMade bool  // the work folder may exist
+	kept     bool  // a keeper of the container may run; unkeep ends its renewal
+	unkeep   context.CancelFunc
+	attached bool // the container was there before this run
+	workMade bool // the work folder may exist
 	digest   string
 	fabric   driver.Rank
 	mark     check.Mark // where the kernel log stood

@@ -221,6 +221,9 @@ func (m *member) container(ctx context.Context) error {
 	if !st.Running {
 		return fmt.Errorf("container %s on %s does not run although docker started it", c.Name, m.host())
 	}
+	if !x.keepsContainer() {
+		return m.keep(ctx)
+	}
 	return nil
 }
 

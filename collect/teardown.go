@@ -27,6 +27,9 @@ func (x *run) teardown(ctx context.Context) error {
 		if m.node == nil {
 			return nil
 		}
+		if m.unkeep != nil {
+			m.unkeep()
+		}
 		tried := false
 		err := x.record(ctx, artifact.Stage{Stage: "teardown", Host: m.host()}, func(ctx context.Context) error {
 			tried = true
@@ -100,7 +103,7 @@ func (m *member) cleanUp(ctx context.Context, stopped error) error {
 		if got, err := m.removeContainer(ctx); got != container.Removed {
 			errs = append(errs, fmt.Errorf("container %s on %s: %v: %w", x.p.Container.Name, m.host(), got, err))
 		} else {
-			errs = nil
+			errs = []error{m.endKeeper(ctx)}
 		}
 	}
 	err := errors.Join(errs...)
@@ -117,7 +120,7 @@ func (m *member) leaves() {
 	text := ""
 	switch {
 	case m.launched && !x.keepsContainer():
-		text = fmt.Sprintf("container %s on %s may be left; what runs in it ends within %v, because nobody renews its lease; remove it with: docker rm -f %s", name, m.host(), lease, name)
+		text = fmt.Sprintf("container %s on %s may be left; the node removes it after %v, because nobody renews its lease; if it does not: docker rm -f %s", name, m.host(), lease, name)
 	case m.workMade:
 		text = fmt.Sprintf("processes in container %s on %s may be left; they end within %v, because nobody renews their lease", name, m.host(), lease)
 	}

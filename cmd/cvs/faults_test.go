@@ -102,7 +102,7 @@ func (c *runCase) inventory() []string {
 	patterns := []string{filepath.Join(c.lab.NodeDir(0), "tmp", "*")}
 	if dir := c.runDir(); dir != "" {
 		// Job folders and environment files; and half-written files of the launcher.
-		patterns = append(patterns, filepath.Join("/tmp", "cvs-"+filepath.Base(dir)+"*"), filepath.Join(dir, ".*[0-9]"), filepath.Join(dir, "cells", "*", "*", ".*[0-9]"))
+		patterns = append(patterns, filepath.Join("/tmp", "cvs-*"+filepath.Base(dir)+"*"), filepath.Join(dir, ".*[0-9]"), filepath.Join(dir, "cells", "*", "*", ".*[0-9]"))
 	}
 	if tmp := c.env["TMPDIR"]; tmp != "" {
 		patterns = append(patterns, filepath.Join(tmp, "*"))
