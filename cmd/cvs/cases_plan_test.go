@@ -158,7 +158,7 @@ func recorded(t *testing.T, recs []string) (argvs [][]string, envs []map[string]
 	return argvs, envs
 }
 
-func readFile(t *testing.T, path string) string {
+func readFile(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -106,7 +106,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func glob(t *testing.T, patterns ...string) []string {
+func glob(t testing.TB, patterns ...string) []string {
 	t.Helper()
 	var all []string
 	for _, p := range patterns {

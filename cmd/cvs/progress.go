@@ -163,6 +163,10 @@ func (p *progress) split(s collect.Split) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.line(1, fmt.Sprintf("time: %.1f s in all, %.1f s server start, %.1f s clients, %.1f s other (%.2f s a cell)",
-		s.Wall.Seconds(), s.ServerStart.Seconds(), s.Client.Seconds(), s.Idle().Seconds(), s.Idle().Seconds()/float64(s.Cells)))
+	checks := ""
+	if s.Checks > 0 {
+		checks = fmt.Sprintf("%.1f s checks, ", s.Checks.Seconds())
+	}
+	p.line(1, fmt.Sprintf("time: %.1f s in all, %.1f s server start, %.1f s clients, %s%.1f s other (%.2f s a cell)",
+		s.Wall.Seconds(), s.ServerStart.Seconds(), s.Client.Seconds(), checks, s.Idle().Seconds(), s.Idle().Seconds()/float64(s.Cells)))
 }
