@@ -36,6 +36,7 @@ type member struct {
 	launched bool  // docker run was sent: a container may be ours
 	kept     bool  // a keeper of the container may run; unkeep ends its renewal
 	unkeep   context.CancelFunc
+	vram     vram
 	attached bool // the container was there before this run
 	workMade bool // the work folder may exist
 	digest   string

@@ -142,6 +142,7 @@ func (x *run) ensureServer(ctx context.Context, c plan.Cell, repeat int) error {
 
 // startServer starts every rank in order and waits until the server is ready.
 func (x *run) startServer(ctx context.Context, c plan.Cell, repeat int) error {
+	x.noteVRAM(ctx)
 	x.sessions++
 	s := &server{session: x.sessions, done: make(chan struct{})}
 	for _, m := range x.members {
@@ -258,7 +259,7 @@ func (x *run) stopServer(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return x.waitVRAM(ctx)
 }
 
 // unwatch ends the watches of the server's ranks.

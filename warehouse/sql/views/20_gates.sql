@@ -94,8 +94,9 @@ SELECT run_id, cell_key, cell_id, cell_ordinal, host, tier, metric, unit,
        got, coalesce(got_text, num_text(got)) AS got_text, coalesce(quality, 'missing') AS quality, derived,
        CASE WHEN kind = 'min_ratio' THEN actual END AS ratio,
        bound,
-       CASE WHEN judgement IN ('info', 'na') THEN judgement WHEN NOT enforce THEN 'record' ELSE judgement END AS state,
-       NOT enforce AND judgement IN ('fail', 'invalid') AS would_fail,
+       -- that nothing was measured is no threshold, and not for enforcement to say
+       CASE WHEN judgement IN ('info', 'na') OR judged.kind = 'some' THEN judgement WHEN NOT enforce THEN 'record' ELSE judgement END AS state,
+       NOT enforce AND judged.kind <> 'some' AND judgement IN ('fail', 'invalid') AS would_fail,
        CASE judgement
            WHEN 'pass' THEN CASE WHEN kind = 'min_ratio' THEN 'ratio ' || num_text(actual) || ' (' || num_text(got) || ' / ' || num_text(ref_value) || ') >= ' || num_text(wanted)
                                  ELSE num_text(got) || u || ' ' || bound END

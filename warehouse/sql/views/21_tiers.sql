@@ -43,8 +43,8 @@ SELECT run_id, cell_key, host, tier, ordinal,
        CASE                                          -- first match wins; the order is the rule
            WHEN tier = 'record' THEN 'record'
            WHEN tier = 'scaling' AND (coalesce(nnodes, 1) <= 1 OR scaling_baseline IS NULL) THEN 'na'
+           WHEN coalesce(fail, 0) + coalesce(invalid, 0) > 0 THEN 'fail' -- not enforced, only that no request completed
            WHEN NOT enforce THEN 'record'
-           WHEN coalesce(fail, 0) + coalesce(invalid, 0) > 0 THEN 'fail'
            WHEN n = 0 AND tier IN ('throughput', 'ttft', 'tpot', 'health') THEN 'fail'
            WHEN n = 0 THEN 'na'
            WHEN evaluated > 0 THEN 'pass'
@@ -57,8 +57,8 @@ SELECT run_id, cell_key, host, tier, ordinal,
            WHEN tier = 'record' THEN NULL
            WHEN tier = 'scaling' AND coalesce(nnodes, 1) <= 1 THEN 'one node'
            WHEN tier = 'scaling' AND scaling_baseline IS NULL THEN 'no scaling baseline is set'
-           WHEN NOT enforce THEN CASE WHEN would_fail > 0 THEN 'would fail: ' || bad END
            WHEN coalesce(fail, 0) + coalesce(invalid, 0) > 0 THEN bad
+           WHEN NOT enforce THEN CASE WHEN would_fail > 0 THEN 'would fail: ' || bad END
            WHEN n = 0 AND tier IN ('throughput', 'ttft', 'tpot', 'health') THEN 'no specs'
            WHEN n = 0 THEN 'no specs'
            WHEN evaluated > 0 THEN CASE WHEN skipped > 0 THEN evaluated || ' of ' || assertable || ' evaluated; not in artifact: ' || absent END
