@@ -2,7 +2,6 @@ package warehouse
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -76,33 +75,6 @@ func (w *DB) Baselines(ctx context.Context) ([]BaselineRow, error) {
 		func(r *BaselineRow) []any {
 			return []any{&r.Name, &r.RunID, &r.PinnedBy, &r.Note, &r.PinnedAt, &r.Identity}
 		})
-}
-
-// Pin makes a run the baseline of its identity under a name. An older pin of that
-// name on the same identity is replaced; ErrNoRun if the run is not there.
-func (w *DB) Pin(ctx context.Context, b BaselineRow) error {
-	if w.readOnly {
-		return fmt.Errorf("pin: the warehouse %s is open read-only", w.path)
-	}
-	if _, err := w.Run(ctx, b.RunID); err != nil {
-		return err
-	}
-	if err := w.late(ctx); err != nil {
-		return fmt.Errorf("pin: %w", err)
-	}
-	err := w.transact(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM baseline WHERE name = ? AND run_id IN
-			(SELECT o.run_id FROM run_identity o JOIN run_identity n ON n.identity = o.identity WHERE n.run_id = ?)`, b.Name, b.RunID); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO baseline (name, run_id, pinned_at, pinned_by, note) VALUES (?, ?, ?, ?, ?)",
-			b.Name, b.RunID, b.PinnedAt.UTC(), b.PinnedBy, b.Note)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("pin: %w", err)
-	}
-	return nil
 }
 
 // An Explanation is where one number comes from.

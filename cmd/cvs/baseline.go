@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -30,8 +32,9 @@ func newBaselinePin(e *env) *cobra.Command {
 		Use:   "pin [flags] RUN",
 		Short: "Make a run the golden baseline of its configuration",
 		Long: `Pins RUN: view golden and cvs compare show every later run of equal identity
-against it. Of several pins the newest counts. A pin is kept in the warehouse; a
-warehouse that is built again from its run directories needs it again.
+against it. Of several pins the newest counts. A pin is kept as a file in pins/
+beside the run directory, or in <workspace>/cvs_runs/pins for a run without one,
+from where cvs load brings it back into a warehouse that is built again.
 ` + exitHelp,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,10 +60,21 @@ func runPin(ctx context.Context, e *env, store storeOptions, want, name, note st
 	if err != nil {
 		return err
 	}
-	if err := db.Pin(ctx, warehouse.BaselineRow{Name: name, RunID: id, PinnedBy: e.osUser(), Note: note, PinnedAt: e.now()}); err != nil {
+	run, err := db.Run(ctx, id)
+	if err != nil {
 		return badStore(err)
 	}
-	fmt.Fprintf(e.stdout, "pinned %s as %s\n", visible(id), visible(name))
+	// the warehouse keeps microseconds, and the file must say the same
+	row := warehouse.BaselineRow{Name: name, RunID: id, PinnedBy: e.osUser(), Note: note, PinnedAt: e.now().UTC().Truncate(time.Microsecond)}
+	folders := nonEmpty(pinsBeside(run.Dir, id), workspacePins(e, store))
+	path, err := keepPin(folders, row)
+	if err != nil {
+		return badStore(fmt.Errorf("keep the pin: %w", err))
+	}
+	if err := db.Pin(ctx, row); err != nil {
+		return badStore(errors.Join(err, os.Remove(path)))
+	}
+	fmt.Fprintf(e.stdout, "pinned %s as %s: %s\n", visible(id), visible(name), visible(path))
 	return nil
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -103,6 +105,11 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	l := &loading{out: out, db: db, facts: facts, counts: map[string]int{}}
 	if err := l.all(ctx, found); err != nil {
 		return err
+	}
+	if !l.over {
+		if err := l.pins(ctx, found, workspacePins(e, o.store)); err != nil {
+			l.errs = append(l.errs, err)
+		}
 	}
 	counts, errs := l.counts, l.errs
 	fmt.Fprintf(out, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
@@ -261,7 +268,10 @@ func (l *loading) take(ctx context.Context, runs []loadedRun) error {
 	}
 	for _, f := range runs {
 		var skipped *skippedError
+		var pin *foundPin
 		switch {
+		case errors.As(f.err, &pin): // brought back when all runs are stored
+			continue
 		case errors.As(f.err, &skipped):
 			l.counts["skipped"]++
 			fmt.Fprintf(l.out, "skipped    %s\n", visible(skipped.Error()))
@@ -282,6 +292,22 @@ func (l *loading) take(ctx context.Context, runs []loadedRun) error {
 		}
 	}
 	return nil
+}
+
+// pins brings back the pins among what was found, those beside the run
+// directories and those of the workspace.
+func (l *loading) pins(ctx context.Context, found []finding, more string) error {
+	folders := map[string]bool{filepath.Clean(more): true}
+	for _, f := range found {
+		if f.run != nil {
+			folders[pinsBeside(f.path, f.run.Meta.RunID)] = true
+		}
+	}
+	delete(folders, "")
+	for _, f := range found {
+		delete(folders, filepath.Clean(filepath.Dir(f.path))) // read already
+	}
+	return restorePins(ctx, l.db, pinsOf(found), slices.Sorted(maps.Keys(folders))...)
 }
 
 // store hands the batch to the warehouse and reports what became of it.

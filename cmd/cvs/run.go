@@ -412,6 +412,11 @@ func storeRun(ctx context.Context, e *env, path string, r *artifact.Run) (*wareh
 	if _, err := db.Load(ctx, r); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	if dir := pinsBeside(r.Dir, r.Meta.RunID); dir != "" {
+		if err := restorePins(ctx, db, nil, dir); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
 	return db, nil
 }
 

@@ -276,6 +276,9 @@ func findRuns(e *env, path string) ([]finding, error) {
 	if !st.IsDir() {
 		return []finding{{loadedRun: loadedRun{path: path}, unread: true}}, nil
 	}
+	if filepath.Base(path) == pinsFolder {
+		return pinsIn(path)
+	}
 	if artifact.IsRunDir(path) {
 		return one(readRun(path)), nil
 	}

@@ -93,7 +93,7 @@ func TestHistoryCommands(t *testing.T) {
 	if out := do("explain", last.RunID, last.Cell, "output_tput_per_gpu"); !strings.Contains(out, "formula") || !strings.Contains(out, "/output_tput") {
 		t.Errorf("explain of a derived metric:\n%s", out)
 	}
-	do("baseline", "pin", last.RunID, "--note", "release 1")
+	do("baseline", "pin", last.RunID, "--note", "release 1", "--workspace", t.TempDir())
 	if out := do("baseline", "list"); !strings.Contains(out, "release 1") || !strings.Contains(out, last.RunID) {
 		t.Errorf("pins:\n%s", out)
 	}
