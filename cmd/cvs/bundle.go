@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,8 @@ func runBundle(ctx context.Context, e *env, o bundleOptions, args []string) erro
 			return badInput("-o %s lies inside the run directory %s", o.out, p.dir)
 		}
 	}
+	// The same runs are the same bytes, in whatever order they were named.
+	slices.SortStableFunc(list, func(a, b packed) int { return strings.Compare(a.id, b.id) })
 	info := evidence.Info{Format: evidence.Format, ToolVersion: toolVersion(), Redacted: o.redact}
 	var sources []evidence.Source
 	var names *evidence.Redactor // nil: nothing is redacted
