@@ -75,6 +75,9 @@ func createViews(ctx context.Context, tx *sql.Tx, names []string, comments bool)
 		if comments {
 			make += remarks
 		}
+		if make == "" {
+			continue
+		}
 		if _, err := tx.ExecContext(ctx, make); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -84,7 +87,11 @@ func createViews(ctx context.Context, tx *sql.Tx, names []string, comments bool)
 
 func splitComments(text string) (make, comments string) {
 	if at := strings.Index(text, "\nCOMMENT ON"); at >= 0 {
-		return text[:at+1], text[at+1:]
+		make, comments = text[:at+1], text[at+1:]
+		if !strings.Contains(make, "CREATE") {
+			make = "" // nothing but remarks about the tables
+		}
+		return make, comments
 	}
 	return text, ""
 }
@@ -134,6 +141,9 @@ func (w *DB) putComments(ctx context.Context) error {
 				return err
 			}
 			for _, name := range names {
+				if w.attached && path.Base(name) == "00_tables.sql" {
+					continue // these tables are views of the file's
+				}
 				text, err := files.ReadFile(name)
 				if err != nil {
 					return err

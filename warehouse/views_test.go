@@ -188,6 +188,9 @@ func TestColumns(t *testing.T) {
 	var b strings.Builder
 	for _, c := range columns {
 		if !c.IsView {
+			if c.RelationComment == "" {
+				t.Errorf("table %s has no comment", c.Relation)
+			}
 			continue
 		}
 		fmt.Fprintf(&b, "%s.%s %s\n", c.Relation, c.Name, c.Type)
@@ -195,8 +198,24 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%s.%s has no comment", c.Relation, c.Name)
 		}
 	}
+	macros, err := w.Macros(t.Context())
+	if err != nil || len(macros) == 0 {
+		t.Fatalf("%d macros: %v", len(macros), err)
+	}
+	for _, m := range macros {
+		// a macro's parameters cannot have comments of their own
+		for _, p := range m.Params {
+			if !regexp.MustCompile(`\b` + p + `\b`).MatchString(m.Comment) {
+				t.Errorf("macro %s: parameter %s is not explained in %q", m.Name, p, m.Comment)
+			}
+		}
+		fmt.Fprintf(&b, "%s\n", m.Signature())
+		for _, c := range m.Columns {
+			fmt.Fprintf(&b, "%s().%s %s\n", m.Name, c.Name, c.Type)
+		}
+	}
 	golden(t, "testdata/columns.golden", b.String())
-	text, err := w.SchemaText(t.Context())
+	text, err := w.SchemaText(t.Context(), "")
 	if err != nil || !strings.Contains(text, "view gates: Did each threshold hold?") {
 		t.Errorf("schema text lacks the gates view: %v\n%s", err, text)
 	}

@@ -31,7 +31,7 @@ type sqlOptions struct {
 func (o *sqlOptions) addFlags(f *pflag.FlagSet) {
 	o.store.addFlags(f)
 	f.StringVar(&o.format, "format", "table", "output `format`: table, csv, json, jsonl, markdown or parquet")
-	f.BoolVar(&o.schema, "schema", false, "print every view and column with its meaning instead")
+	f.BoolVar(&o.schema, "schema", false, "print every view, column and macro with its meaning instead, or those of one view")
 	f.BoolVar(&o.list, "list", false, "list the saved queries instead")
 	f.StringArrayVar(&o.params, "param", nil, "value of $name in the query, as `name=value`")
 	f.IntVar(&o.limit, "limit", 0, "print at most `n` rows; 0 prints all")
@@ -42,7 +42,7 @@ func (o *sqlOptions) addFlags(f *pflag.FlagSet) {
 func newSQL(e *env) *cobra.Command {
 	var o sqlOptions
 	cmd := &cobra.Command{
-		Use:   "sql [flags] [QUERY | @NAME]",
+		Use:   "sql [flags] [QUERY | @NAME | --schema [VIEW]]",
 		Short: "Ask the warehouse in SQL, read-only",
 		Long: `Runs one query against the warehouse, read-only, with file, network and
 extension access switched off. QUERY "-" reads the text from standard input, and
@@ -90,16 +90,39 @@ func runSQL(ctx context.Context, e *env, o sqlOptions, args []string) error {
 	ask := func(text string) error { return askSQL(ctx, e, o, db, text, write) }
 	switch {
 	case o.schema:
-		text, err := db.SchemaText(ctx)
-		if err != nil {
-			return badStore(err)
-		}
-		_, err = io.WriteString(e.stdout, text)
-		return err
+		return printSchema(ctx, e, db, strings.TrimSpace(query))
 	case prompt:
 		return sqlPrompt(ctx, e, db, ask)
 	}
 	return ask(query)
+}
+
+// printSchema explains all relations and macros, or the one of that name.
+func printSchema(ctx context.Context, e *env, db *warehouse.DB, name string) error {
+	text, err := db.SchemaText(ctx, name)
+	if err != nil {
+		return badStore(err)
+	}
+	if text == "" {
+		columns, err := db.Schema(ctx)
+		if err != nil {
+			return badStore(err)
+		}
+		macros, err := db.Macros(ctx)
+		if err != nil {
+			return badStore(err)
+		}
+		var names []string
+		for _, c := range columns {
+			names = append(names, c.Relation)
+		}
+		for _, m := range macros {
+			names = append(names, m.Name)
+		}
+		return badInput("no view, table or macro %s; did you mean %s?", name, plan.Nearest(name, names))
+	}
+	_, err = io.WriteString(e.stdout, text)
+	return err
 }
 
 var sqlParam = regexp.MustCompile(`\$([A-Za-z_]\w*)`)

@@ -16,11 +16,12 @@ import (
 	"cvs/warehouse"
 )
 
-// sqlPrompt asks for queries on a terminal until end of file.
-func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text string) error) error {
+// promptWords are what the prompt completes: views, tables, columns, macros and
+// saved queries.
+func promptWords(ctx context.Context, db *warehouse.DB) ([]readline.PrefixCompleterInterface, error) {
 	columns, err := db.Schema(ctx)
 	if err != nil {
-		return badStore(err)
+		return nil, badStore(err)
 	}
 	seen := map[string]bool{}
 	var words []readline.PrefixCompleterInterface
@@ -34,8 +35,24 @@ func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text stri
 		add(c.Relation)
 		add(c.Name)
 	}
+	macros, err := db.Macros(ctx)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	for _, m := range macros {
+		add(m.Name + "(")
+	}
 	for _, q := range warehouse.SavedQueries() {
 		add("@" + q.Name)
+	}
+	return words, nil
+}
+
+// sqlPrompt asks for queries on a terminal until end of file.
+func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text string) error) error {
+	words, err := promptWords(ctx, db)
+	if err != nil {
+		return err
 	}
 	cfg := &readline.Config{Prompt: "cvs> ", AutoComplete: lastWord{readline.NewPrefixCompleter(words...)}}
 	if home := e.getenv("HOME"); home != "" {
@@ -46,7 +63,7 @@ func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text stri
 		return badStore(err)
 	}
 	defer rl.Close()
-	fmt.Fprintln(e.stdout, "SQL ends with a semicolon; @name runs a saved query; .schema lists the views; control-D leaves.")
+	fmt.Fprintln(e.stdout, "SQL ends with a semicolon; @name runs a saved query; .schema lists the views, .schema NAME explains one; control-D leaves.")
 	var text strings.Builder
 	for {
 		line, err := rl.Readline()
@@ -59,12 +76,10 @@ func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text stri
 			return nil
 		case err != nil:
 			return badStore(err)
-		case strings.TrimSpace(line) == ".schema":
-			s, err := db.SchemaText(ctx)
-			if err != nil {
-				return badStore(err)
+		case strings.HasPrefix(strings.TrimSpace(line), ".schema"):
+			if err := printSchema(ctx, e, db, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), ".schema"))); err != nil {
+				fmt.Fprintln(e.stderr, visible(message(err)))
 			}
-			fmt.Fprint(e.stdout, s)
 			continue
 		}
 		text.WriteString(line + "\n")

@@ -6,8 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chzyer/readline"
+
+	"cvs/warehouse"
 )
 
 // historyStore loads a real published history.
@@ -146,7 +151,48 @@ func TestSQLSaved(t *testing.T) {
 	if out := do(0, "SELECT run_id FROM run ORDER BY run_id", "--limit", "1", "--offset", "1", "--format", "markdown").stdout; !strings.Contains(out, "| current |") {
 		t.Errorf("paging: %s", out)
 	}
+	if out := do(0, "--schema", "slo").stdout; !strings.HasPrefix(out, "table macro slo(this_run, want): ") || strings.Contains(out, "view gates") {
+		t.Errorf("the schema of one macro: %s", out)
+	}
+	if out := do(0, "--schema", "Measurement").stdout; !strings.HasPrefix(out, "table measurement: ") {
+		t.Errorf("the schema of one table: %s", out)
+	}
+	if res := do(2, "--schema", "gate"); !strings.Contains(res.stderr, "did you mean gates?") {
+		t.Errorf("the schema of nothing: %s", res.stderr)
+	}
 	if out := do(0, "SELECT 1 AS a", "--format", "parquet").stdout; !strings.HasPrefix(out, "PAR1") {
 		t.Errorf("parquet: %q", out)
+	}
+}
+
+// TestPromptWords: what the prompt completes, wherever the word stands.
+func TestPromptWords(t *testing.T) {
+	t.Parallel()
+	db, err := warehouse.Open(t.Context(), "", warehouse.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	words, err := promptWords(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete := lastWord{readline.NewPrefixCompleter(words...)}
+	for line, want := range map[string]string{
+		"SELECT * FROM gat":           "es",      // a view
+		"SELECT margin_p":             "ct",      // a column
+		"FROM signoff_st":             "anding(", // a macro
+		"@key_c":                      "ensus",   // a saved query
+		"SELECT run_id FROM unmeasur": "ed",      // a table
+		"SELECT better_p":             "ct",      // a column that is a macro too
+	} {
+		found, n := complete.Do([]rune(line), len(line))
+		var rest []string
+		for _, f := range found {
+			rest = append(rest, strings.TrimSpace(string(f)))
+		}
+		if n == 0 || !slices.Contains(rest, want) {
+			t.Errorf("%q completes to %q, want %q among them", line, rest, want)
+		}
 	}
 }

@@ -9,3 +9,4 @@ CREATE OR REPLACE MACRO comparison_state(has_now, now, has_before, before) AS
          WHEN has_before AND NOT has_now THEN 'gone'
          WHEN change_pct(now, before) IS NULL THEN 'not_comparable'
          ELSE 'compared' END;
+COMMENT ON MACRO comparison_state IS 'Whether two values of one metric may be compared: compared, new, gone or not_comparable. has_now, has_before: whether the side knows the metric; now, before: its values';

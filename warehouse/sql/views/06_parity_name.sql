@@ -6,3 +6,4 @@
 CREATE OR REPLACE MACRO parity_name(driver, metric) AS
     CASE WHEN metric = '' THEN '' ELSE
     CASE driver WHEN 'vllm_atom' THEN 'compare.vllm' WHEN 'sglang' THEN 'compare.sglang' ELSE 'compare.framework' END || '.' || metric || '_ratio' END;
+COMMENT ON MACRO parity_name IS 'What a parity ratio is called in sidecars, such as compare.vllm.output_throughput_ratio. driver: of the candidate; metric: name in metric_def';

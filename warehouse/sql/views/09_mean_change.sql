@@ -14,3 +14,4 @@ CREATE OR REPLACE MACRO mean_change(ratios, direction) AS
         low_pct: better_pct(100 * (exp(list_avg(l) + CASE direction WHEN 'lower' THEN 1 ELSE -1 END * t975(len(l) - 1) * list_stddev_samp(l) / sqrt(len(l))) - 1), direction),
         high_pct: better_pct(100 * (exp(list_avg(l) + CASE direction WHEN 'lower' THEN -1 ELSE 1 END * t975(len(l) - 1) * list_stddev_samp(l) / sqrt(len(l))) - 1), direction)
     })[1];
+COMMENT ON MACRO mean_change IS 'The geometric mean of ratios of a metric as one change: a struct of cells, better_pct, low_pct and high_pct (95 % interval over the cells). ratios: list of now / before; direction: higher, lower or neutral';

@@ -37,3 +37,4 @@ SELECT run_id, cell_key, cell_id, task_id, host, tier, metric, state, margin_pct
             ELSE 'waived' END AS standing,
        CASE WHEN state <> 'pass' THEN why END AS why, line, place, metric_ordinal, ordinal
 FROM m;
+COMMENT ON MACRO TABLE gate_waivers IS 'What the waivers of each run do to its gates on a day; one row per run, gate and waiver that matches it. day: DATE, UTC';

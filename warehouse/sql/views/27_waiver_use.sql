@@ -16,3 +16,4 @@ SELECT w.run_id, w.waiver_id, any_value(w.last_day) AS last_day, any_value(w.own
        any_value(w.line) AS line
 FROM waiver w LEFT JOIN gate_waivers(day) u ON u.run_id = w.run_id AND u.waiver_id = w.waiver_id
 GROUP BY w.run_id, w.waiver_id;
+COMMENT ON MACRO TABLE waiver_use IS 'Each waiver of each run and whether it is used on a day, those that match nothing too; one row per run and waiver. day: DATE, UTC';

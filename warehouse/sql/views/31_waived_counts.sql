@@ -13,3 +13,4 @@ WITH f AS (
 SELECT s.run_id, (s.fail + s.invalid)::INTEGER AS failed, coalesce(f.waived, 0)::INTEGER AS waived,
        (s.fail + s.invalid - coalesce(f.waived, 0))::INTEGER AS not_waived
 FROM run_status s LEFT JOIN f ON f.run_id = s.run_id;
+COMMENT ON MACRO TABLE waived_counts IS 'How many of a run''s failures are waived on a day; one row per run. day: DATE, UTC';

@@ -52,3 +52,4 @@ SELECT l.run_id, l.class, l.reason, l.tier,
 FROM line l
 LEFT JOIN signoff_rule r ON r.run_id = l.run_id
 LEFT JOIN signoff_item i ON i.run_id = l.run_id AND i.seq = 0 AND i.kind = 'calibrated' AND i.text = l.tier;
+COMMENT ON MACRO TABLE signoff_block IS 'What stands against approving a run on a day; one row per run and reason. day: DATE, UTC';

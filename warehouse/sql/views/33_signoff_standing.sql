@@ -38,3 +38,4 @@ WITH s AS (
 SELECT s.run_id, s.seq, s.decision, s.role, s.identity, s.key, s.signed_at, s.line_sha256, s.replaced, x.stale, x.problems, x.rules, n.notes,
        NOT s.replaced AND x.stale IS NULL AND x.problems IS NULL AS counts, s.note
 FROM s LEFT JOIN said x ON x.run_id = s.run_id AND x.seq = s.seq LEFT JOIN note n ON n.run_id = s.run_id AND n.seq = s.seq;
+COMMENT ON MACRO TABLE signoff_standing IS 'Each decision of a run''s sign-off log and whether it still holds on a day; one row per run and entry. day: DATE, UTC';

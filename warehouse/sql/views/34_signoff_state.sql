@@ -85,3 +85,4 @@ SELECT y.run_id, y.state,
            CASE WHEN entries > 0 AND NOT signers_checked THEN 'the signers were not checked: no allowed-signers file was given' END) AS reasons,
        coalesce(signers, '') AS signers, coalesce(head, '') AS head, entries::INTEGER AS entries, w.failed, w.waived, w.not_waived
 FROM y JOIN waived_counts(day) w ON w.run_id = y.run_id;
+COMMENT ON MACRO TABLE signoff_state IS 'How the sign-off of each run stands on a day, and why; one row per run. day: DATE, UTC';

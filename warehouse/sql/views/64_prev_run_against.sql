@@ -65,3 +65,4 @@ FROM rows r CROSS JOIN i
 LEFT JOIN metric_def d ON d.name = r.metric
 LEFT JOIN expected_cell e ON e.run_id = this_run AND e.cell_key = r.cell_key
 LEFT JOIN noise n ON n.run_id = this_run AND n.cell_key = r.cell_key AND n.slot = r.slot AND n.metric = r.metric;
+COMMENT ON MACRO TABLE prev_run_against IS 'One run against a baseline that is not in the warehouse, with the columns of view prev_run. this_run: run id; base: JSON {run_id, model, precision, gpu, driver, simulated, at, values: [{c: cell key, h: host, m: metric, v: number}]}';

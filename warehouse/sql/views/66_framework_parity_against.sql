@@ -60,3 +60,4 @@ SELECT this_run AS run_id, r.cell_key, e.ordinal AS cell_ordinal, r.slot, r.metr
 FROM rows r CROSS JOIN i
 LEFT JOIN metric_def d ON d.name = r.metric
 LEFT JOIN expected_cell e ON e.run_id = this_run AND e.cell_key = r.cell_key;
+COMMENT ON MACRO TABLE framework_parity_against IS 'One run against a reference of another framework that is not in the warehouse, with the columns of view framework_parity. this_run: run id; base: JSON as of prev_run_against';

@@ -33,3 +33,4 @@ FROM facts
 GROUP BY field
 HAVING before IS DISTINCT FROM after
 ORDER BY rank, field;
+COMMENT ON MACRO TABLE what_changed IS 'What differs between two runs besides their results: facts, image digests, configuration, thresholds, command lines; one row per field. before_run, after_run: run ids';

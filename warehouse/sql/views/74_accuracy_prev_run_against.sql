@@ -14,3 +14,4 @@ SELECT a.run_id, a.task_id, a.metric, a.direction, a.ordinal, name AS previous_r
 FROM accuracy a
 LEFT JOIN (SELECT key AS m, value::DOUBLE AS v FROM json_each(base::JSON)) b ON b.m = a.metric OR b.m = a.task_id || '.' || a.metric
 WHERE a.run_id = this_run AND a.value IS NOT NULL AND NOT ends_with(a.stat, '_stderr');
+COMMENT ON MACRO TABLE accuracy_prev_run_against IS 'Accuracy of one run against a baseline that is not in the warehouse, with the columns of view accuracy_prev_run. this_run: run id; name: of the baseline; base: JSON {metric or task.metric: number}';

@@ -25,3 +25,4 @@ SELECT b.series_id, b.cell_key, b.metric, b.unit, b.direction, b.metric_ordinal,
        count(h.value)::INTEGER AS tested, count(*) FILTER (WHERE CASE b.direction WHEN 'higher' THEN h.value < b.bound ELSE h.value > b.bound END)::INTEGER AS would_fail
 FROM b JOIN h ON h.series_id = b.series_id AND h.cell_key = b.cell_key AND h.metric = b.metric
 GROUP BY ALL;
+COMMENT ON MACRO TABLE threshold_suggestion IS 'A bound for each gated metric of each series that a run as those before would break with a stated chance; one row per series, cell and metric. z: number, distance from the median in robust standard deviations';

@@ -17,3 +17,4 @@ SELECT h.series_id, h.cell_key, h.metric, s.kind, s.value, count(*)::INTEGER AS 
 FROM s JOIN history h ON h.cell_key = s.cell AND h.metric = s.metric
 WHERE h.healthy
 GROUP BY h.series_id, h.cell_key, h.metric, s.kind, s.value;
+COMMENT ON MACRO TABLE threshold_backtest IS 'How many healthy runs of the history a threshold file would have failed; one row per series, cell and metric. specs: JSON [{cell, metric, kind, value, tolerance_pct}]';

@@ -39,3 +39,4 @@ SELECT b.isl, b.osl, b.shape, b.best AS concurrency,
        b.measured::INTEGER AS measured, b.cells::INTEGER AS cells
 FROM best b JOIN c ON c.isl IS NOT DISTINCT FROM b.isl AND c.osl IS NOT DISTINCT FROM b.osl AND c.shape = b.shape
 GROUP BY b.isl, b.osl, b.shape, b.best, b.measured, b.cells;
+COMMENT ON MACRO TABLE slo IS 'The highest concurrency of each shape that meets a service level; one row per shape. this_run: run id; want: JSON [{metric, op: <= < >= or >, bound}]';
