@@ -164,6 +164,9 @@ func TestViewFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, object, _ := strings.Cut(strings.TrimSuffix(path.Base(name), ".sql"), "_")
+		if object == "tables" {
+			continue // remarks on tables, which sql/schema creates
+		}
 		made := creates.FindAllStringSubmatch(string(text), -1)
 		if len(made) != 1 || made[0][1] != object {
 			t.Errorf("%s creates %v, want exactly %s", name, made, object)

@@ -1,5 +1,9 @@
--- What the tables hold, for cvs sql --schema. Their columns are explained by the
--- views over them and by the files that create them, in sql/schema.
+-- tables: what they hold, for cvs sql --schema; no view.
+-- grain: none
+-- reads: nothing
+-- unit:  none
+-- Their columns are explained by the views over them and by the files that create
+-- them, in sql/schema.
 COMMENT ON TABLE metric_def IS 'Metrics that are known: label, unit, direction, tier, whether gated; filled by this version of cvs';
 COMMENT ON TABLE run IS 'What was asked for and happened, as run.json says; one row per run';
 COMMENT ON TABLE input_file IS 'Configuration, threshold and cluster file of each run, by hash; one row per run and kind';
