@@ -18,7 +18,7 @@ end() {
 # The work folder by itself: it may lie on a volume.
 gone='d=$1 w=$2 id=$3; shift 3
 "$@" exec "$id" sh -c "rm -rf -- \"\$1\" || rm -rf -- \"\$1\"" sh "$w"; "$@" rm -f "$id"; i=0
-while [ ! -e "$d/job/status" ] && [ "$i" -lt 60 ]; do sleep 1; i=$((i+1)); done; rm -rf -- "$d"'
+while [ -d "$d/job" ] && [ ! -e "$d/job/status" ] && [ "$i" -lt 60 ]; do sleep 1; i=$((i+1)); done; rm -rf -- "$d"'
 trap 'end "$@"' TERM
 while :; do
 	sleep 3600 &
