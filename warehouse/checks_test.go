@@ -21,10 +21,9 @@ func checkFile(t *testing.T, path string, v any) artifact.Result {
 	return artifact.Result{Path: "checks/" + path, CellKey: path, Data: b}
 }
 
-// TestLoadChecks loads one result of every check and looks at what the verdict
-// makes of it.
-func TestLoadChecks(t *testing.T) {
-	t.Parallel()
+// checksRun is a run with one result of every check.
+func checksRun(t *testing.T) *artifact.Run {
+	t.Helper()
 	done := func(name string) check.Header {
 		return check.Header{Check: name, Version: check.Version, Status: artifact.Done}
 	}
@@ -58,7 +57,14 @@ func TestLoadChecks(t *testing.T) {
 		{Path: "checks/broken.json", CellKey: "broken.json", Data: []byte(`{"check": "dmesg", "stat`)},
 		checkFile(t, "foreign.json", map[string]string{"check": "somebody else's"}),
 	}
-	w := open(t, "")
+	return run
+}
+
+// TestLoadChecks loads one result of every check and looks at what the verdict
+// makes of it.
+func TestLoadChecks(t *testing.T) {
+	t.Parallel()
+	w, run := open(t, ""), checksRun(t)
 	load(t, w, run)
 	gates, err := w.CheckGates(t.Context(), "checks")
 	if err != nil {
@@ -98,7 +104,9 @@ func TestLoadChecks(t *testing.T) {
 		t.Errorf("problems %q", problems)
 	}
 	// A resumed run asks again: its evidence replaces the earlier one.
-	run.Checks = []artifact.Result{checkFile(t, "functional.json", check.FunctionalResult{Header: done(check.FunctionalCheck), APISmoke: &yes})}
+	yes := true
+	run.Checks = []artifact.Result{checkFile(t, "functional.json", check.FunctionalResult{APISmoke: &yes,
+		Header: check.Header{Check: check.FunctionalCheck, Version: check.Version, Status: artifact.Done}})}
 	if r := load(t, w, run); r[0].Outcome != warehouse.Replaced {
 		t.Errorf("loading again: %v", r[0].Outcome)
 	}

@@ -2,35 +2,40 @@ package warehouse
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	bignum "math/big" // HUGEINT, which sums of integers are
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
-	"sort"
 	"strings"
-	"time"
-
-	// Parquet in Go, because SQL has no access to files here.
-	"github.com/parquet-go/parquet-go"
 )
+
+// viewsFile defines tables and views over an export.
+const viewsFile = "views.sql"
+
+// An exported is a table as it is exported.
+type exported struct {
+	name  string
+	ofRun bool
+	rows  string // the SELECT list that gives its columns their types again
+	empty string // the same without a file to read
+	parts []string
+}
+
+type partition struct{ suite, month string }
 
 // ExportParquet writes every table of the warehouse into dir as Parquet and
 // returns how many files there are: <table>/suite=<suite>/month=<YYYY-MM>/part-0.parquet
-// for what belongs to a run, <table>/part-0.parquet for the rest; the views stand
-// in views.sql. Files of an older export are replaced one by one.
+// for what belongs to a run, <table>/part-0.parquet for the rest. views.sql makes
+// them and all views of this version in any DuckDB. Files of an older export are
+// replaced one by one; those that have no rows any more are removed.
 func (w *DB) ExportParquet(ctx context.Context, dir string) (int, error) {
-	if err := w.Measure(ctx); err != nil {
+	if err := errors.Join(w.Measure(ctx), w.late(ctx)); err != nil {
 		return 0, fmt.Errorf("export: %w", err)
 	}
-	tables, err := query(ctx, w.db, `SELECT t.table_name, bool_or(c.column_name = 'run_id') FROM duckdb_tables() t
-		JOIN duckdb_columns() c ON c.database_name = t.database_name AND c.table_name = t.table_name
-		WHERE NOT t.internal AND t.table_name <> 'warehouse_info' GROUP BY t.table_name ORDER BY t.table_name`,
-		func(t *exported) []any { return []any{&t.name, &t.ofRun} })
+	tables, err := w.exportedTables(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("export: %w", err)
 	}
@@ -40,219 +45,159 @@ func (w *DB) ExportParquet(ctx context.Context, dir string) (int, error) {
 		return 0, fmt.Errorf("export: %w", err)
 	}
 	files := 0
-	for _, t := range tables {
-		if !t.ofRun {
-			n, err := w.exportPart(ctx, filepath.Join(dir, t.name), fmt.Sprintf(`SELECT * FROM "%s"`, t.name))
-			if err != nil {
-				return files, fmt.Errorf("export %s: %w", t.name, err)
-			}
-			files += n
-			continue
+	for i := range tables {
+		t := &tables[i]
+		if err := w.exportTable(ctx, dir, t, parts); err != nil {
+			return files, fmt.Errorf("export %s: %w", t.name, err)
 		}
-		for _, p := range parts {
-			sub := filepath.Join(dir, t.name, "suite="+url.QueryEscape(p.suite), "month="+p.month)
-			n, err := w.exportPart(ctx, sub, fmt.Sprintf(`SELECT t.* FROM "%s" t JOIN run r ON r.run_id = t.run_id
-				WHERE coalesce(r.suite, 'none') = ? AND coalesce(strftime(r.started_at, '%%Y-%%m'), 'none') = ?`, t.name), p.suite, p.month)
-			if err != nil {
-				return files, fmt.Errorf("export %s: %w", t.name, err)
-			}
-			files += n
+		files += len(t.parts)
+		if err := removeOthers(dir, t); err != nil {
+			return files, fmt.Errorf("export %s: %w", t.name, err)
 		}
 	}
-	return files, writeViews(filepath.Join(dir, "views.sql"))
+	if err := writeViews(filepath.Join(dir, viewsFile), tables); err != nil {
+		return files, fmt.Errorf("export: %w", err)
+	}
+	return files, nil
 }
 
-type (
-	exported struct {
-		name  string
-		ofRun bool
+// exportedTables are the tables of this version; in a database that reads a file
+// of another version some of them are views over its tables.
+func (w *DB) exportedTables(ctx context.Context) ([]exported, error) {
+	views, err := viewObjects()
+	if err != nil {
+		return nil, err
 	}
-	partition struct{ suite, month string }
-)
+	marks, args := placeholders(views)
+	return query(ctx, w.db, `SELECT table_name, bool_or(column_name = 'run_id'),
+			string_agg('"' || column_name || '"::' || data_type || ' AS "' || column_name || '"', ', ' ORDER BY column_index),
+			string_agg('NULL::' || data_type || ' AS "' || column_name || '"', ', ' ORDER BY column_index)
+		FROM duckdb_columns() WHERE NOT internal AND database_name = current_database() AND table_name <> 'warehouse_info' AND table_name NOT IN (`+marks+`)
+		GROUP BY table_name ORDER BY table_name`,
+		func(t *exported) []any { return []any{&t.name, &t.ofRun, &t.rows, &t.empty} }, args...)
+}
+
+// viewObjects are the names of views and macros, which their files have.
+func viewObjects() ([]string, error) {
+	names, err := fs.Glob(files, "sql/views/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		_, names[i], _ = strings.Cut(strings.TrimSuffix(path.Base(name), ".sql"), "_")
+	}
+	return names, nil
+}
+
+func (w *DB) exportTable(ctx context.Context, dir string, t *exported, parts []partition) error {
+	part := func(sub, text string, args ...any) error {
+		name := path.Join(t.name, sub, "part-0.parquet")
+		some, err := w.exportPart(ctx, filepath.Join(dir, filepath.FromSlash(name)), text, args...)
+		if some {
+			t.parts = append(t.parts, name)
+		}
+		return err
+	}
+	if !t.ofRun {
+		return part("", fmt.Sprintf(`SELECT * FROM "%s"`, t.name))
+	}
+	for _, p := range parts {
+		if err := part("suite="+url.PathEscape(p.suite)+"/month="+p.month, fmt.Sprintf(`SELECT t.* FROM "%s" t JOIN run r ON r.run_id = t.run_id
+			WHERE coalesce(r.suite, 'none') = ? AND coalesce(strftime(r.started_at, '%%Y-%%m'), 'none') = ?`, t.name), p.suite, p.month); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // exportPart writes the rows of one question as one file; none, if there are
 // none.
-func (w *DB) exportPart(ctx context.Context, dir, text string, args ...any) (int, error) {
+func (w *DB) exportPart(ctx context.Context, file, text string, args ...any) (some bool, err error) {
 	rows, err := w.db.QueryContext(ctx, text, args...)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return 0, rows.Err()
+		return false, rows.Err()
 	}
+	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return 0, err
+		return false, err
 	}
 	tmp, err := os.CreateTemp(dir, ".part-*")
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	defer os.Remove(tmp.Name()) // after the rename there is nothing to remove
 	p, err := newParquet(tmp, rows)
 	if err != nil {
-		return 0, errors.Join(err, tmp.Close())
+		return false, errors.Join(err, tmp.Close())
 	}
 	for more := true; more; more = rows.Next() {
 		if err := p.row(rows.Scan); err != nil {
-			return 0, errors.Join(err, tmp.Close())
+			return false, errors.Join(err, tmp.Close())
 		}
 	}
 	if err := errors.Join(rows.Err(), p.close(), tmp.Sync(), tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return 0, err
+		return false, err
 	}
-	return 1, os.Rename(tmp.Name(), filepath.Join(dir, "part-0.parquet"))
+	return true, os.Rename(tmp.Name(), file)
 }
 
-// WriteParquet writes the answer to a question as one Parquet file.
-func WriteParquet(out io.Writer, r *Rows) error {
-	p, err := newParquet(out, r.rows)
-	if err != nil {
-		return err
+// removeOthers removes files of an older export that this one did not write: the
+// definitions would read them.
+func removeOthers(dir string, t *exported) error {
+	written := make(map[string]bool)
+	for _, name := range t.parts {
+		written[name] = true
 	}
-	for r.Next() {
-		if err := p.row(r.rows.Scan); err != nil {
+	root := os.DirFS(dir)
+	for _, pattern := range []string{t.name + "/part-0.parquet", t.name + "/suite=*/month=*/part-0.parquet"} {
+		have, err := fs.Glob(root, pattern)
+		if err != nil {
 			return err
 		}
-	}
-	return errors.Join(r.Err(), p.close())
-}
-
-// A parquetWriter writes rows of an SQL answer; every column is optional.
-type parquetWriter struct {
-	w     *parquet.GenericWriter[any]
-	kinds []string // DuckDB's types
-	place []int    // of each column in the file, where they are sorted by name
-	buf   parquet.Row
-}
-
-func newParquet(out io.Writer, rows *sql.Rows) (*parquetWriter, error) {
-	types, err := rows.ColumnTypes()
-	if err != nil {
-		return nil, err
-	}
-	group := parquet.Group{}
-	p := &parquetWriter{}
-	var names []string
-	for i, t := range types {
-		name, kind := t.Name(), t.DatabaseTypeName()
-		for group[name] != nil { // two columns of one name in somebody's own question
-			name += "_" + fmt.Sprint(i+1)
-		}
-		names, p.kinds = append(names, name), append(p.kinds, kind)
-		group[name] = parquet.Optional(node(kind))
-	}
-	sorted := append([]string(nil), names...)
-	sort.Strings(sorted)
-	for _, n := range names {
-		p.place = append(p.place, sort.SearchStrings(sorted, n))
-	}
-	p.buf = make(parquet.Row, len(names))
-	p.w = parquet.NewGenericWriter[any](out, parquet.NewSchema("cvs", group), parquet.Compression(&parquet.Zstd))
-	return p, nil
-}
-
-func node(kind string) parquet.Node {
-	switch kind {
-	case "BOOLEAN":
-		return parquet.Leaf(parquet.BooleanType)
-	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER":
-		return parquet.Int(64)
-	case "FLOAT", "DOUBLE":
-		return parquet.Leaf(parquet.DoubleType)
-	case "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ":
-		return parquet.Timestamp(parquet.Microsecond)
-	}
-	return parquet.String() // anything else as text
-}
-
-func (p *parquetWriter) row(scan func(...any) error) error {
-	values := make([]any, len(p.kinds))
-	dest := make([]any, len(values))
-	for i := range values {
-		dest[i] = &values[i]
-	}
-	if err := scan(dest...); err != nil {
-		return err
-	}
-	for i, v := range values {
-		at := p.place[i]
-		p.buf[at] = parquetValue(p.kinds[i], v)
-		if v == nil {
-			p.buf[at] = p.buf[at].Level(0, 0, at)
-		} else {
-			p.buf[at] = p.buf[at].Level(0, 1, at)
-		}
-	}
-	_, err := p.w.WriteRows([]parquet.Row{p.buf})
-	return err
-}
-
-func parquetValue(kind string, v any) parquet.Value {
-	switch x := v.(type) {
-	case nil:
-		return parquet.NullValue()
-	case bool:
-		return parquet.BooleanValue(x)
-	case int8:
-		return parquet.Int64Value(int64(x))
-	case int16:
-		return parquet.Int64Value(int64(x))
-	case int32:
-		return parquet.Int64Value(int64(x))
-	case int64:
-		return parquet.Int64Value(x)
-	case uint8:
-		return parquet.Int64Value(int64(x))
-	case uint16:
-		return parquet.Int64Value(int64(x))
-	case uint32:
-		return parquet.Int64Value(int64(x))
-	case float32:
-		return parquet.DoubleValue(float64(x))
-	case float64:
-		return parquet.DoubleValue(x)
-	case time.Time:
-		if strings.HasPrefix(kind, "TIMESTAMP") {
-			return parquet.Int64Value(x.UnixMicro())
-		}
-		return parquet.ByteArrayValue([]byte(x.Format(time.RFC3339Nano)))
-	case string:
-		return parquet.ByteArrayValue([]byte(x))
-	case []byte:
-		return parquet.ByteArrayValue(x)
-	case []any: // as DuckDB writes lists, so that a cast reads it back
-		items := make([]string, len(x))
-		for i, item := range x {
-			items[i] = "NULL"
-			if item != nil {
-				items[i] = fmt.Sprint(item)
+		for _, name := range have {
+			if !written[name] {
+				if err := os.Remove(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+					return err
+				}
 			}
 		}
-		return parquet.ByteArrayValue([]byte("[" + strings.Join(items, ", ") + "]"))
-	case *bignum.Int:
-		return parquet.ByteArrayValue([]byte(x.String()))
 	}
-	return parquet.ByteArrayValue([]byte(fmt.Sprint(v)))
+	return nil
 }
 
-func (p *parquetWriter) close() error { return p.w.Close() }
+// writeViews puts the definitions of tables and views beside the data they read.
+func writeViews(file string, tables []exported) error {
+	var b strings.Builder
+	b.WriteString(`-- The tables of this folder and the views over them, for any DuckDB. Run it in
+-- this folder, or say first where it is: SET file_search_path = '…';
 
-// writeViews puts the view definitions beside the data they read.
-func writeViews(path string) error {
+`)
+	for _, t := range tables {
+		fmt.Fprintf(&b, "CREATE OR REPLACE VIEW \"%s\" AS SELECT ", t.name)
+		switch {
+		case len(t.parts) == 0:
+			fmt.Fprintf(&b, "%s WHERE false;\n", t.empty)
+		case t.ofRun:
+			fmt.Fprintf(&b, "%s FROM read_parquet('%s/*/*/part-0.parquet', hive_partitioning = false);\n", t.rows, t.name)
+		default:
+			fmt.Fprintf(&b, "%s FROM read_parquet('%s/part-0.parquet');\n", t.rows, t.name)
+		}
+	}
 	names, err := fs.Glob(files, "sql/views/*.sql")
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	b.WriteString("-- The views over these tables. Make a view of each table first, for example\n-- CREATE VIEW run AS SELECT * FROM read_parquet('run/**/*.parquet', hive_partitioning = false);\n\n")
 	for _, name := range names {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		b.Write(text)
-		b.WriteByte('\n')
+		// what is a table in the warehouse is a view here
+		b.WriteString("\n" + strings.ReplaceAll(string(text), "COMMENT ON TABLE ", "COMMENT ON VIEW "))
 	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
+	return os.WriteFile(file, []byte(b.String()), 0o644)
 }

@@ -76,8 +76,10 @@ func newWarehouseExport(e *env) *cobra.Command {
 		Use:   "export --parquet DIR",
 		Short: "Write every table as Hive-partitioned Parquet, with the view definitions",
 		Long: `Writes DIR/<table>/suite=<suite>/month=<YYYY-MM>/part-0.parquet for everything
-that belongs to a run, and the views in DIR/views.sql, for Spark, Trino, ClickHouse
-or DuckDB.
+that belongs to a run, <table>/part-0.parquet for the rest, for Spark, Trino,
+ClickHouse or DuckDB. DIR/views.sql makes all tables, views and macros over them in
+any DuckDB 1.5: cd DIR && duckdb -init views.sql. Files of an older export that have
+no rows any more are removed.
 ` + exitHelp,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
