@@ -54,6 +54,9 @@ func TestAsk(t *testing.T) {
 		"COMMIT; DELETE FROM run", "SELECT * FROM read_text('/etc/hostname')", "SELECT * FROM glob('/etc/*')", "COPY run TO '/tmp/x.csv'",
 		"ATTACH '/tmp/other.duckdb'", "INSTALL httpfs", "LOAD httpfs", "SET enable_external_access = true", "PRAGMA enable_profiling",
 		"SELECT * FROM 'https://example.org/x.csv'", "EXPORT DATABASE '/tmp/x'", "CREATE TABLE t (x INT)", "", "SELEC 1", "EXPLAIN DROP TABLE run",
+		"SELECT * FROM sniff_csv('/etc/passwd')", "SELECT * FROM read_blob('/etc/hostname')", "FROM '/etc/passwd'", "FROM query('DROP TABLE run')",
+		"FROM query('FROM read_text(''/etc/hostname'')')", "FROM duckdb_secrets()", "CALL pragma_version()", "USE memory", "CHECKPOINT", "SELECT getenv('HOME')",
+		"CREATE TEMP TABLE t AS SELECT 1", "SET VARIABLE a = 1", "EXPLAIN ANALYZE COPY run TO '/tmp/x.csv'", "SELECT 1; SELECT 2",
 	} {
 		rows, err := w.Ask(t.Context(), text)
 		var ask *warehouse.AskError

@@ -123,7 +123,11 @@ func (w *DB) Explain(ctx context.Context, runID, cell, metric string) ([]Explana
 				x.Gates = append(x.Gates, g)
 			}
 		}
-		x.SQL = fmt.Sprintf("SELECT * FROM gates WHERE run_id = %s AND cell_key = %s AND metric = %s", quoted(runID), quoted(x.CellKey), quoted(metric))
+		view := "gates"
+		if len(x.Gates) == 0 { // there is a value and no verdict
+			view = "metrics"
+		}
+		x.SQL = fmt.Sprintf("SELECT * FROM %s WHERE run_id = %s AND cell_key = %s AND metric = %s", view, quoted(runID), quoted(x.CellKey), quoted(metric))
 		// a derived metric has no key: what its formula names is looked up instead
 		x.Sources, err = readLate(ctx, w, "sources", `
 			SELECT s.path, coalesce(a.sha256, ''), v.pointer, v.key, coalesce(v.raw, ''), s.line, s.repeat

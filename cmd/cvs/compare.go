@@ -212,7 +212,7 @@ func printComparison(w io.Writer, c *comparison) error {
 	}
 	fmt.Fprintf(&b, "%s\n", c.Prev.Counts)
 	for _, a := range c.Accuracy {
-		fmt.Fprintf(&b, "accuracy %s %s: %s against %s%s\n", visible(a.Task), visible(a.Metric), plain(a.Value), plain(a.Previous), suffix(a.Regression, " WORSE"))
+		fmt.Fprintf(&b, "accuracy %s %s: %s against %s%s%s\n", visible(a.Task), visible(a.Metric), plain(a.Value), plain(a.Previous), suffix(a.Regression, " WORSE"), suffix(a.Reason != "", ": "+visible(a.Reason)))
 	}
 	fmt.Fprintf(&b, "\nframework parity: %s\n", visible(c.Parity.Title()))
 	tw = newTable()

@@ -147,6 +147,8 @@ func prevPanelOf(rows []warehouse.PrevRunRow, failed error) prevPanel {
 	switch {
 	case p.Counts.Compared > 0:
 		p.State, p.Baseline = "compared", strings.Join(bases, ", ")
+	case p.Message == "" && len(rows) == 0:
+		p.Message = "no cell of this run was measured"
 	case p.Message == "":
 		p.Message = strings.Join(reasons, "; ")
 	}

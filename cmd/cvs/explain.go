@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,7 @@ func runExplain(ctx context.Context, e *env, store storeOptions, run, cell, name
 	defer db.Close()
 	rows, err := db.Explain(ctx, j.status.RunID, cell, name)
 	if errors.Is(err, warehouse.ErrNoRun) {
-		return badInput("run %s has no metric %s in a cell %s; its cells are listed by: cvs sql \"SELECT cell_id, cell_key FROM cells WHERE run_id = '%s'\"", j.status.RunID, name, cell, j.status.RunID)
+		return notExplained(ctx, db, j.status.RunID, cell, name)
 	}
 	if err != nil {
 		return badStore(err)
@@ -47,6 +48,18 @@ func runExplain(ctx context.Context, e *env, store storeOptions, run, cell, name
 		printExplanation(e, j.status.RunID, x)
 	}
 	return nil
+}
+
+// notExplained says which of cell and metric the run does not have, and what it
+// has.
+func notExplained(ctx context.Context, db *warehouse.DB, runID, cell, name string) error {
+	cells := texts(ctx, db, "SELECT DISTINCT cell_key FROM metrics WHERE run_id = ? UNION SELECT DISTINCT cell_id FROM expected_cell WHERE run_id = ? AND planned ORDER BY 1", runID, runID)
+	if !slices.Contains(cells, cell) {
+		return badInput("run %s has no cell %s%s", runID, cell, thereAre("cells", cell, cells))
+	}
+	metrics := texts(ctx, db, `SELECT DISTINCT metric FROM metrics WHERE run_id = ? AND (cell_key = ? OR cell_key IN
+		(SELECT cell_key FROM expected_cell WHERE run_id = metrics.run_id AND cell_id = ?)) ORDER BY 1`, runID, cell, cell)
+	return badInput("cell %s of run %s has no metric %s%s", cell, runID, name, thereAre("metrics", name, metrics))
 }
 
 func printExplanation(e *env, runID string, x warehouse.Explanation) {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"cvs/collect/metric"
-	"cvs/collect/plan"
 	"cvs/warehouse"
 )
 
@@ -63,7 +62,12 @@ func runHistory(ctx context.Context, e *env, o historyOptions, cell, name string
 		}
 	}
 	if len(kept) == 0 {
-		return badData("no %s of a cell like %s in the warehouse", name, cell)
+		series := texts(ctx, db, "SELECT DISTINCT series_id FROM history WHERE metric = ? AND contains(cell_key, ?) ORDER BY 1", name, cell)
+		if len(series) > 0 {
+			return badData("no %s of a cell like %s in a series like %s%s", name, cell, o.model, thereAre("series", o.model, series))
+		}
+		cells := texts(ctx, db, "SELECT DISTINCT cell_key FROM history WHERE metric = ? ORDER BY 1", name)
+		return badData("no %s of a cell like %s in the warehouse%s", name, cell, thereAre("cells", cell, cells))
 	}
 	if o.format == "json" {
 		return printJSON(e, historyJSON(kept))
@@ -99,7 +103,7 @@ func knownMetric(name string) error {
 	for _, d := range metric.Table() {
 		names = append(names, d.Name)
 	}
-	return badInput("unknown metric %q; did you mean %s?", name, plan.Nearest(name, names))
+	return badInput("unknown metric %q%s", name, thereAre("metrics", name, names))
 }
 
 // short cuts a commit to the length people use.

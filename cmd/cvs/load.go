@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -114,6 +115,9 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	counts, errs := l.counts, l.errs
 	fmt.Fprintf(out, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
 		counts[string(warehouse.Loaded)], counts[string(warehouse.Unchanged)], counts[string(warehouse.Replaced)], counts["skipped"], counts["failed"], o.store.path(e))
+	if l.unmeasured > 0 {
+		fmt.Fprintf(out, "measurements of %d runs are computed by the next cvs command that asks; until then other DuckDB clients find none of them\n", l.unmeasured)
+	}
 	return errors.Join(errs...)
 }
 
@@ -127,7 +131,9 @@ type loading struct {
 	bytes  int // of the files of batch
 	counts map[string]int
 	errs   []error
-	over   bool // a batch could not be stored: nothing more is tried
+	// runs that were left for the next question to measure
+	unmeasured int
+	over       bool // a batch could not be stored: nothing more is tried
 }
 
 // Bounds of what is handed to the warehouse together: enough to share
@@ -206,7 +212,9 @@ func (l *loading) all(ctx context.Context, found []finding) error {
 		return err
 	}
 	l.store(ctx)
-	if n, err := l.db.Unmeasured(ctx); err != nil || n > measureAtOnce || l.over {
+	n, err := l.db.Unmeasured(ctx)
+	if err != nil || n > measureAtOnce || l.over {
+		l.unmeasured = n
 		return ctx.Err()
 	}
 	if err := l.db.Measure(ctx); err != nil {
@@ -378,6 +386,9 @@ func openStore(ctx context.Context, path string, o warehouse.Options) (*warehous
 	var locked *warehouse.LockedError
 	if errors.As(err, &locked) || errors.Is(err, context.Canceled) {
 		return nil, err
+	}
+	if o.ReadOnly && errors.Is(err, fs.ErrNotExist) {
+		return nil, badStore(fmt.Errorf("there is no warehouse %s; cvs load cvs_runs/ makes one, --warehouse or CVS_WAREHOUSE names another", path))
 	}
 	return nil, badStore(err)
 }

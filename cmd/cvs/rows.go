@@ -21,6 +21,9 @@ var rowWriters = map[string]func(io.Writer, *warehouse.Rows) error{
 }
 
 func writeTable(w io.Writer, rows *warehouse.Rows) error {
+	if len(rows.Columns) == 2 && rows.Columns[0].Name == "explain_key" {
+		return writePlan(w, rows)
+	}
 	tw := newTable()
 	head := table.Row{}
 	for _, c := range rows.Columns {
@@ -45,6 +48,22 @@ func writeTable(w io.Writer, rows *warehouse.Rows) error {
 	}
 	_, err := fmt.Fprintf(w, "%s\n(%d rows)\n", tw.Render(), n)
 	return err
+}
+
+// writePlan prints the answer to EXPLAIN, which is a drawing of many lines.
+func writePlan(w io.Writer, rows *warehouse.Rows) error {
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(cellText(values[1])) {
+			if _, err := fmt.Fprintln(w, visible(strings.TrimRight(line, "\n"))); err != nil {
+				return err
+			}
+		}
+	}
+	return rows.Err()
 }
 
 func writeCSV(w io.Writer, rows *warehouse.Rows) error {

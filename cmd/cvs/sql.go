@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cvs/collect/plan"
 	"cvs/warehouse"
 )
 
@@ -97,6 +97,9 @@ func runSQL(ctx context.Context, e *env, o sqlOptions, args []string) error {
 	return ask(query)
 }
 
+// explains finds questions that are answered with a plan, which has no pages.
+var explains = regexp.MustCompile(`(?i)^\s*EXPLAIN\b`)
+
 // printSchema explains all relations and macros, or the one of that name.
 func printSchema(ctx context.Context, e *env, db *warehouse.DB, name string) error {
 	text, err := db.SchemaText(ctx, name)
@@ -119,7 +122,7 @@ func printSchema(ctx context.Context, e *env, db *warehouse.DB, name string) err
 		for _, m := range macros {
 			names = append(names, m.Name)
 		}
-		return badInput("no view, table or macro %s; did you mean %s?", name, plan.Nearest(name, names))
+		return badInput("no view, table or macro %s%s", name, thereAre("names", name, slices.Compact(names)))
 	}
 	_, err = io.WriteString(e.stdout, text)
 	return err
@@ -161,13 +164,18 @@ func askSQL(ctx context.Context, e *env, o sqlOptions, db *warehouse.DB, text st
 			return badInput("--param %s: the query has no $%s", name, name)
 		}
 	}
-	if o.limit > 0 || o.offset > 0 {
+	if plan := explains.MatchString(text); !plan && (o.limit > 0 || o.offset > 0) {
 		text = fmt.Sprintf("SELECT * FROM (%s\n) OFFSET %d", strings.TrimSuffix(strings.TrimSpace(text), ";"), o.offset)
 		if o.limit > 0 {
 			text += fmt.Sprintf(" LIMIT %d", o.limit)
 		}
 	}
 	rows, err := db.Ask(ctx, text, params...)
+	if err != nil && len(params) == 0 && strings.Contains(err.Error(), "incorrect argument count") { // the driver's words
+		if m := sqlParam.FindStringSubmatch(text); m != nil {
+			return badInput("the query wants --param %s=…", m[1])
+		}
+	}
 	if err != nil {
 		return badInput("%v", err)
 	}
@@ -186,7 +194,7 @@ func savedQuery(name string) (warehouse.SavedQuery, error) {
 		}
 		names = append(names, q.Name)
 	}
-	return warehouse.SavedQuery{}, badInput("no saved query @%s; did you mean @%s? (cvs sql --list shows them)", name, plan.Nearest(name, names))
+	return warehouse.SavedQuery{}, badInput("no saved query @%s%s (cvs sql --list explains them)", name, thereAre("queries", name, names))
 }
 
 func listQueries(e *env) error {

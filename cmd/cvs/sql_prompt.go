@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/chzyer/readline" // line editing, history and completion
@@ -63,7 +64,7 @@ func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text stri
 		return badStore(err)
 	}
 	defer rl.Close()
-	fmt.Fprintln(e.stdout, "SQL ends with a semicolon; @name runs a saved query; .schema lists the views, .schema NAME explains one; control-D leaves.")
+	fmt.Fprintln(e.stdout, "SQL ends with a semicolon; @name runs a saved query; .schema lists the views, .schema NAME explains one; .queries lists the saved ones; control-D leaves.")
 	var text strings.Builder
 	for {
 		line, err := rl.Readline()
@@ -76,6 +77,13 @@ func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text stri
 			return nil
 		case err != nil:
 			return badStore(err)
+		case text.Len() == 0 && slices.Contains([]string{".quit", ".exit"}, strings.TrimSpace(line)):
+			return nil
+		case text.Len() == 0 && strings.TrimSpace(line) == ".queries":
+			if err := listQueries(e); err != nil {
+				return err
+			}
+			continue
 		case strings.HasPrefix(strings.TrimSpace(line), ".schema"):
 			if err := printSchema(ctx, e, db, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), ".schema"))); err != nil {
 				fmt.Fprintln(e.stderr, visible(message(err)))

@@ -80,12 +80,15 @@ func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
 			series[r.SeriesID] = true
 		}
 	}
+	if len(kept) == 0 && len(rows) > 0 {
+		return badData("no series with five healthy runs is like %s%s", o.series, thereAre("series", o.series, seriesIDs(rows)))
+	}
 	if len(kept) == 0 {
 		return badData("no series with five healthy runs in the warehouse")
 	}
 	if o.format == "json" {
 		if len(series) > 1 {
-			return badInput("a threshold file is for one series, --series leaves %d", len(series))
+			return badInput("a threshold file is for one series, --series leaves %d%s", len(series), thereAre("series", "", seriesIDs(kept)))
 		}
 		type spec struct {
 			Kind  string  `json:"kind"`
@@ -120,6 +123,15 @@ func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
 	flush()
 	fmt.Fprintf(e.stdout, "chance that a run as before breaks one bound: %v %% (normal noise)\n", o.rate)
 	return nil
+}
+
+// seriesIDs are the series of suggestions, which come in their order.
+func seriesIDs(rows []warehouse.SuggestionRow) []string {
+	var ids []string
+	for _, r := range rows {
+		ids = append(ids, r.SeriesID)
+	}
+	return slices.Compact(ids)
 }
 
 // roundTo keeps five significant digits: a bound is no measurement.

@@ -90,13 +90,33 @@ func TestHistoryCommands(t *testing.T) {
 	}
 	last := points[len(points)-1]
 	out := do("explain", last.RunID, last.Cell, "output_throughput")
-	for _, want := range []string{"sha256", "/output_tput", "before", "FROM gates WHERE"} {
+	for _, want := range []string{"sha256", "/output_tput", "before", "FROM metrics WHERE"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("explain lacks %q:\n%s", want, out)
 		}
 	}
 	if out := do("explain", last.RunID, last.Cell, "output_tput_per_gpu"); !strings.Contains(out, "formula") || !strings.Contains(out, "/output_tput") {
 		t.Errorf("explain of a derived metric:\n%s", out)
+	}
+	// what is not there is said with what is
+	for _, x := range []struct {
+		want int
+		line string
+		args []string
+	}{
+		{2, ", did you mean output_throughput?", []string{"explain", last.RunID, last.Cell, "output_throughputs"}},
+		{2, "; cells there are: ISL=", []string{"explain", last.RunID, "nowhere", "output_throughput"}},
+		{3, "; cells there are: ISL=", []string{"history", "CONC=100000", "output_throughput"}},
+		{3, "in a series like nobody; series there are: ", []string{"history", "CONC=128", "output_throughput", "--model", "nobody"}},
+		{3, "; series there are: ", []string{"thresholds", "suggest", "--series", "nobody"}},
+		{2, "for one series", []string{"thresholds", "suggest", "--format", "json"}},
+	} {
+		if res := compareCommand(t, nil, append(x.args, "--warehouse", db)...); res.code != x.want || !strings.Contains(res.stderr, x.line) {
+			t.Errorf("%v: exit %d, %s; want %d, %q", x.args, res.code, res.stderr, x.want, x.line)
+		}
+	}
+	if res := compareCommand(t, nil, "history", "CONC=1", "output_throughput", "--warehouse", filepath.Join(t.TempDir(), "none.duckdb")); res.code != 5 || !strings.Contains(res.stderr, "cvs load") {
+		t.Errorf("no warehouse: exit %d, %s", res.code, res.stderr)
 	}
 	do("baseline", "pin", last.RunID, "--note", "release 1", "--workspace", t.TempDir())
 	if out := do("baseline", "list"); !strings.Contains(out, "release 1") || !strings.Contains(out, last.RunID) {
@@ -139,6 +159,12 @@ func TestSQLSaved(t *testing.T) {
 	}
 	if out := do(0, "--list").stdout; !strings.Contains(out, "@key_census") {
 		t.Errorf("list:\n%s", out)
+	}
+	if out := do(0, "EXPLAIN SELECT run_id FROM run", "--limit", "1").stdout; strings.Count(out, "\n") < 5 || strings.Contains(out, `\n`) {
+		t.Errorf("a plan: %s", out)
+	}
+	if res := do(2, "SELECT $mine AS a"); !strings.Contains(res.stderr, "--param mine=") {
+		t.Errorf("no parameter at all: %s", res.stderr)
 	}
 	if res := do(2, "@failed_gates"); !strings.Contains(res.stderr, "--param run") {
 		t.Errorf("a parameter left out: %s", res.stderr)
