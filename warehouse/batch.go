@@ -69,6 +69,7 @@ func build(src *Source, digest string) *batch {
 	b.accuracy()
 	b.checks()
 	b.oneEach()
+	b.newestAccuracy()
 	b.absent()
 	b.runRows(digest)
 	b.planRows()

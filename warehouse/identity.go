@@ -1,6 +1,7 @@
 package warehouse
 
 import (
+	"math"
 	"path"
 	"strings"
 	"time"
@@ -51,6 +52,7 @@ func (b *batch) identify(s *sampleRow) {
 	if tp := b.meta.Identity.TP; id.TP != nil && tp > 0 && *id.TP != int64(tp) {
 		b.problem(warning, "identity", at, "tensor parallelism is %d in the artifact, the configuration has %d", *id.TP, tp)
 	}
+	b.checkPrompts(s, at)
 	if n := c.NumPrompts; id.NumPrompts != nil && n > 0 && *id.NumPrompts != int64(n) {
 		b.problem(warning, "num_prompts", at, "the client was given %d prompts, the plan has %d", *id.NumPrompts, n)
 	}
@@ -64,6 +66,19 @@ func (b *batch) identify(s *sampleRow) {
 		}
 	}
 	b.checkTime(s, at)
+}
+
+// checkPrompts refuses a number of prompts that cannot be one. The plan's would
+// else stand in for it, as for a client that says nothing, and hide that the file
+// is of something else.
+func (b *batch) checkPrompts(s *sampleRow, at where) {
+	for _, v := range s.Values {
+		if v.Metric != "num_prompts" || v.Quality == ingest.Null || v.Quality == ingest.OK && v.Number >= 1 && v.Number == math.Trunc(v.Number) {
+			continue
+		}
+		s.unusable = true
+		b.problem(dataError, "identity", at, "num_prompts is %s in the artifact: expected a count of at least 1", v.Raw)
+	}
 }
 
 // checkModel compares the model of the artefact with the configured one. A local

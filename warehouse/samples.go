@@ -2,7 +2,6 @@ package warehouse
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"path"
 	"regexp"
@@ -207,52 +206,6 @@ func (b *batch) make(s *sampleRow) *cellRow {
 	}, files: 1}
 	b.cells, b.byKey[key] = append(b.cells, row), row
 	return row
-}
-
-// oneEach makes sure that one benchmark speaks for a cell, host and repeat. The
-// same one written twice counts once; different ones contradict each other, and
-// choosing would be a guess.
-func (b *batch) oneEach() {
-	groups := make(map[string][]*sampleRow)
-	var order []string
-	for _, s := range b.samples {
-		if s.role != "cell" || s.cell == nil || s.unusable {
-			continue
-		}
-		k := fmt.Sprintf("%s\x00%s\x00%d", s.cell.Key, s.result.Host, s.repeat)
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], s)
-	}
-	for _, k := range order {
-		g := groups[k]
-		if len(g) == 1 {
-			continue
-		}
-		at := where{path: g[0].result.Path, cell: g[0].cell.Key}
-		same := true
-		var dates []string
-		for _, s := range g {
-			same = same && s.Digest == g[0].Digest
-			d := s.Identity.Date
-			if d == "" {
-				d = fmt.Sprintf("%s line %d", s.result.Path, s.Line)
-			}
-			dates = append(dates, d)
-		}
-		if same {
-			for _, s := range g[1:] {
-				s.unusable = true
-			}
-			b.problem(warning, "twice", at, "the same object was found %d times and counts once", len(g))
-			continue
-		}
-		for _, s := range g {
-			s.unusable = true
-		}
-		b.problem(dataError, "ambiguous", at, "%d different objects were found for one cell (%s): none is used", len(g), strings.Join(dates, ", "))
-	}
 }
 
 // accuracy reads lm-eval results; the layout says which task they belong to.

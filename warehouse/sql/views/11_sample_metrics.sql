@@ -11,6 +11,7 @@ WITH w AS (
            -- the copied rows travel along, so that the values are read once
            list({metric: metric, value: value, quality: quality, note: note, raw_key: key, text: text, source: 2}) AS copied,
            max(value) FILTER (WHERE metric = 'num_prompts') AS sent_file,
+           coalesce(max(quality) FILTER (WHERE metric = 'num_prompts'), 'null') = 'null' AS sent_unsaid,
            max(value) FILTER (WHERE metric = 'completed') AS c,
            max(quality) FILTER (WHERE metric = 'completed') AS c_q,
            max(note) FILTER (WHERE metric = 'completed') AS c_n,
@@ -47,8 +48,9 @@ WITH w AS (
     GROUP BY run_id, sample_no
 ), x AS (
     SELECT w.*, s.format,
-           coalesce(sent_file, e.num_prompts) AS sent,
-           sent_file IS NULL AND e.num_prompts IS NOT NULL AS sent_planned,
+           -- the plan speaks where the file is silent, not where it contradicts
+           CASE WHEN sent_unsaid THEN e.num_prompts ELSE sent_file END AS sent,
+           sent_unsaid AND e.num_prompts IS NOT NULL AS sent_planned,
            coalesce(e.isl, s.isl) AS isl,
            r.tp, r.nnodes, r.scaling_baseline,
            r.tp * r.pp * r.dp AS gpus,

@@ -69,10 +69,7 @@ WITH m AS (
                WHEN ref_bad IS NOT NULL OR (kind = 'min_ratio' AND NOT coalesce(isfinite(actual), false)) THEN 'invalid'
                WHEN kind IN ('min', 'min_tok_s') AND got >= wanted THEN 'pass'
                WHEN kind IN ('max', 'max_ms') AND got <= wanted THEN 'pass'
-               -- both forms of the band: either alone loses an edge to float noise
-               WHEN kind = 'within' AND abs(got - wanted) <= abs(wanted) * tolerance_pct / 100 THEN 'pass'
-               WHEN kind = 'within' AND got BETWEEN wanted - abs(wanted) * tolerance_pct / 100
-                                                AND wanted + abs(wanted) * tolerance_pct / 100 THEN 'pass'
+               WHEN kind = 'within' AND in_band(got, wanted, tolerance_pct) THEN 'pass'
                WHEN kind = 'min_ratio' AND actual >= wanted THEN 'pass'
                ELSE 'fail'
            END AS judgement,

@@ -84,8 +84,7 @@ WITH fact AS (                                      -- how each check went, all 
                WHEN kind = 'min_ratio' AND NOT coalesce(isfinite(actual), false) THEN 'invalid'
                WHEN kind IN ('min', 'min_tok_s', 'min_ratio') AND actual >= wanted THEN 'pass'
                WHEN kind IN ('max', 'max_ms') AND actual <= wanted THEN 'pass'
-               WHEN kind = 'within' AND abs(got - wanted) <= abs(wanted) * tolerance_pct / 100 THEN 'pass'
-               WHEN kind = 'within' AND got BETWEEN wanted - abs(wanted) * tolerance_pct / 100 AND wanted + abs(wanted) * tolerance_pct / 100 THEN 'pass'
+               WHEN kind = 'within' AND in_band(got, wanted, tolerance_pct) THEN 'pass'
                ELSE 'fail' END AS judgement
     FROM b
 )
@@ -112,7 +111,7 @@ SELECT run_id, scope, target, metric, kind, wanted, tolerance_pct, reference, go
        END AS reason,
        CASE WHEN judgement IN ('pass', 'fail') AND kind IN ('min', 'min_tok_s', 'min_ratio') THEN 100 * (actual - wanted) / nullif(abs(wanted), 0)
             WHEN judgement IN ('pass', 'fail') AND kind IN ('max', 'max_ms') THEN 100 * (wanted - actual) / nullif(abs(wanted), 0)
-            WHEN judgement IN ('pass', 'fail') AND kind = 'within' THEN tolerance_pct - 100 * abs(got - wanted) / nullif(abs(wanted), 0) END AS margin_pct,
+            WHEN judgement IN ('pass', 'fail') AND kind = 'within' THEN greatest(tolerance_pct - 100 * abs(got - wanted) / nullif(abs(wanted), 0), CASE WHEN judgement = 'pass' AND wanted <> 0 THEN 0 END) END AS margin_pct,
        path, file, line, pointer, ordinal
 FROM judged
 UNION ALL

@@ -12,7 +12,7 @@ WITH s AS (
 )
 SELECT h.series_id, h.cell_key, h.metric, s.kind, s.value, count(*)::INTEGER AS runs,
        count(*) FILTER (WHERE CASE WHEN s.kind IN ('min', 'min_tok_s') THEN h.value < s.value WHEN s.kind IN ('max', 'max_ms') THEN h.value > s.value
-                              ELSE abs(h.value - s.value) > abs(s.value) * s.tolerance_pct / 100 END)::INTEGER AS would_fail,
+                              ELSE NOT in_band(h.value, s.value, s.tolerance_pct) END)::INTEGER AS would_fail,
        min(h.value) AS lowest, median(h.value) AS mid, max(h.value) AS highest, any_value(h.metric_ordinal) AS metric_ordinal
 FROM s JOIN history h ON h.cell_key = s.cell AND h.metric = s.metric
 WHERE h.healthy
