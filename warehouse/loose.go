@@ -55,6 +55,9 @@ func LooseSources(name string, data []byte) ([]*Source, error) {
 	return runs, nil
 }
 
+// looseSuite is the suite of results that belong to no run.
+const looseSuite = "loose"
+
 func looseRun(name string, data []byte) (*Source, error) {
 	doc, err := ingest.Parse(name, data)
 	if err != nil {
@@ -63,7 +66,7 @@ func looseRun(name string, data []byte) (*Source, error) {
 	s := sha256.Sum256(data)
 	sha := hex.EncodeToString(s[:])
 	run := &artifact.Run{Meta: artifact.Meta{
-		FormatVersion: artifact.FormatVersion, RunID: looseID(sha), Suite: "loose", Status: artifact.Done,
+		FormatVersion: artifact.FormatVersion, RunID: looseID(sha), Suite: looseSuite, Status: artifact.Done,
 		EnforceOrigin: "a loose file has no thresholds",
 	}}
 	r := artifact.Result{Path: name, Data: data, SHA256: sha, Repeat: 1}

@@ -54,17 +54,18 @@ func (s *Source) contentDigest() string {
 	case s.digest != "":
 	case s.plain && len(s.Run.Results)+len(s.Run.Accuracy) == 1:
 		r := append(s.Run.Results, s.Run.Accuracy...)[0]
-		s.digest = plainDigest(r.Path, r.SHA256)
+		s.digest = plainDigest(r.SHA256)
 	default:
 		s.digest = contentDigest(s.Run)
 	}
 	return s.digest
 }
 
-// plainDigest is the digest of a loose file of which nobody stated anything:
-// name and bytes decide everything.
-func plainDigest(name, sha string) string {
-	s := sha256.Sum256(fmt.Appendf(nil, "%d loose %s %s", loaderVersion, sha, name))
+// plainDigest is the digest of a loose file of which nobody stated anything: its
+// bytes decide everything. A copy under another name is the same result, and the
+// name it was found under first stays.
+func plainDigest(sha string) string {
+	s := sha256.Sum256(fmt.Appendf(nil, "%d loose %s", loaderVersion, sha))
 	return hex.EncodeToString(s[:])
 }
 
@@ -84,16 +85,16 @@ func (w *DB) Inventory(ctx context.Context) (Inventory, error) {
 	return v, nil
 }
 
-// Has says under which id a loose file is stored already, by its bytes and its
-// name, whatever its time on disk: such a file need not even be parsed.
-func (v Inventory) Has(name string, data []byte) (runID string, ok bool) {
+// Has says under which id a loose file is stored already, by its bytes, whatever
+// its name and its time on disk: such a file need not even be parsed.
+func (v Inventory) Has(data []byte) (runID string, ok bool) {
 	if len(v) == 0 {
 		return "", false
 	}
 	s := sha256.Sum256(data)
 	sha := hex.EncodeToString(s[:])
 	runID = looseID(sha)
-	return runID, v[runID] == plainDigest(name, sha)
+	return runID, v[runID] == plainDigest(sha)
 }
 
 func looseID(sha string) string { return "loose-" + sha[:12] }

@@ -44,7 +44,7 @@ func newLoad(e *env) *cobra.Command {
 folder of results with its config, or one loose benchmark result. Files are
 recognised by content. Loading twice changes nothing; a run that gained results
 replaces its older state; a run whose stored bytes changed is a conflict. What
-is stored already is told by its name and SHA-256, never by its time. After more
+is stored already is told by its SHA-256, never by its name or time. After more
 than 200 new runs their measurements are computed by the next question instead
 of by this command.
 ` + exitHelp,

@@ -362,7 +362,7 @@ func looseRuns(path string, known warehouse.Inventory) []loadedRun {
 	if err != nil {
 		return []loadedRun{{path: path, err: badStore(err)}}
 	}
-	if id, ok := known.Has(path, data); ok {
+	if id, ok := known.Has(data); ok {
 		return []loadedRun{{path: path, run: &artifact.Run{Meta: artifact.Meta{RunID: id}}}}
 	}
 	sources, err := warehouse.LooseSources(path, data)

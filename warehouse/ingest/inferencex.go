@@ -43,6 +43,12 @@ func readInferenceX(b *builder, v *strictjson.Value) {
 		"tput_per_gpu": "per_gpu_throughput", "output_tput_per_gpu": "output_tput_per_gpu",
 		"num_requests_successful": "completed",
 	}, 1)
+	// of several nodes or roles the GPUs are not TP: what the file says of one GPU
+	// would be contradicted by what is derived from a total
+	whole := !isTrue(v.Get("is_multinode")) && !isTrue(v.Get("disagg"))
+	if whole {
+		b.scale(parent, map[string]string{"output_tput_tps": "output_throughput", "total_tput_tps": "total_token_throughput"}, 1)
+	}
 	if v.Get("request_accounting") == nil { // else the total counts warm-up too
 		b.scale(parent, map[string]string{"num_requests_total": "num_prompts"}, 1)
 	}
@@ -50,7 +56,10 @@ func readInferenceX(b *builder, v *strictjson.Value) {
 		b.members(o, "/benchmark_outcome")
 		b.scale("/benchmark_outcome", map[string]string{"requested": "num_prompts", "completed": "completed", "failed": "failed"}, 1)
 	}
-	// since July 2026 latencies of agentic runs are nested
+	// since July 2026 throughput and latencies of agentic runs are nested
+	if t := v.Get("request_metrics").Get("throughput"); t != nil && t.Kind == strictjson.Object {
+		b.nestedThroughput(t, "/request_metrics/throughput", whole)
+	}
 	if l := v.Get("request_metrics").Get("latency"); l != nil && l.Kind == strictjson.Object {
 		for _, family := range l.Members {
 			if family.Value.Kind != strictjson.Object {
@@ -87,6 +96,29 @@ func readInferenceX(b *builder, v *strictjson.Value) {
 	if m := runInURL.FindStringSubmatch(text(first("run_url"))); m != nil {
 		b.sample.Identity.CIRun = m[1]
 	}
+}
+
+func (b *builder) nestedThroughput(t *strictjson.Value, at string, whole bool) {
+	b.members(t, at)
+	b.scale(at, map[string]string{"duration_seconds": "duration"}, 1)
+	for _, part := range t.Members {
+		if part.Value.Kind != strictjson.Object {
+			continue
+		}
+		p := at + "/" + strictjson.EscapePointer(clean(part.Name))
+		b.members(part.Value, p)
+		switch name := map[string]string{"output": "output_throughput", "total": "total_token_throughput"}[part.Name]; {
+		case part.Name == "per_gpu":
+			b.scale(p, map[string]string{"total_tput_tps": "per_gpu_throughput", "output_tput_tps": "output_tput_per_gpu"}, 1)
+		case name != "" && whole:
+			b.scale(p, map[string]string{"tokens_per_second": name}, 1)
+		}
+	}
+}
+
+// isTrue reads a boolean, which some ages write as text.
+func isTrue(v *strictjson.Value) bool {
+	return v != nil && (v.Kind == strictjson.Bool && v.Bool || v.Kind == strictjson.String && strings.EqualFold(v.Text, "true"))
 }
 
 // slo reads the goodput probes of InferenceX: as vLLM's client, but in seconds.

@@ -193,6 +193,16 @@ func integer(v *strictjson.Value) *int64 {
 	return &n
 }
 
+// firstInteger is the first of the keys that holds one.
+func firstInteger(v *strictjson.Value, keys ...string) *int64 {
+	for _, k := range keys {
+		if n := integer(v.Get(k)); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
 func float(v *strictjson.Value) *float64 {
 	if v == nil {
 		return nil

@@ -37,7 +37,7 @@ func readServing(b *builder, v *strictjson.Value) {
 	b.name("")
 	b.sample.Identity = Identity{
 		Model: text(v.Get("model_id")), Backend: text(v.Get("backend")), GPU: text(v.Get("gpu_name")),
-		Concurrency: integer(v.Get("max_concurrency")),
+		Concurrency: firstInteger(v, "max_concurrency", "multi_turn_concurrency"),
 		ISL:         integer(v.Get("random_input_len")), OSL: integer(v.Get("random_output_len")),
 		TP: integer(v.Get("tensor_parallel_size")), NumPrompts: integer(v.Get("num_prompts")),
 		Date: text(v.Get("date")), StartUnix: float(v.Get("benchmark_start_time_unix")),
