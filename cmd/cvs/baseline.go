@@ -86,7 +86,7 @@ func newBaselineList(e *env) *cobra.Command {
 		Args:  exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			db, err := openStore(ctx, store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+			db, err := readStore(ctx, e, store)
 			if err != nil {
 				return err
 			}

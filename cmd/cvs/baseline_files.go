@@ -92,7 +92,7 @@ func baselineOf(ctx context.Context, e *env, store storeOptions, db *warehouse.D
 	var status *statusError
 	if errors.As(err, &status) && status.code != 5 {
 		// the run may be of a directory while the other is in the warehouse
-		shared, openErr := openStore(ctx, store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+		shared, openErr := readStore(ctx, e, store)
 		if openErr != nil {
 			return nil, err
 		}

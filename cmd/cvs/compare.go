@@ -204,7 +204,7 @@ func printComparison(w io.Writer, c *comparison) error {
 	tw.AppendHeader(table.Row{"cell", "metric", "previous", "now", "change", "noise", "note"})
 	for _, r := range c.Prev.Rows {
 		if r.shown() {
-			tw.AppendRow(table.Row{visible(join(r.Cell, r.Host)), r.Metric, plain(r.Previous), plain(r.Value), r.change(), r.noise(), visible(r.note())})
+			tw.AppendRow(table.Row{r.where(), r.Metric, plain(r.Previous), plain(r.Value), r.change(), r.noise(), visible(r.note())})
 		}
 	}
 	if tw.Length() > 0 {
@@ -219,7 +219,7 @@ func printComparison(w io.Writer, c *comparison) error {
 	tw.AppendHeader(table.Row{"cell", "ratio of", "reference", "now", "ratio", "note"})
 	for _, r := range c.Parity.Rows {
 		if r.Cell != "" {
-			tw.AppendRow(table.Row{visible(join(r.Cell, r.Host)), r.Name, plain(r.Reference), plain(r.Value), number(r.Ratio, 3), visible(r.note())})
+			tw.AppendRow(table.Row{r.where(), r.Name, plain(r.Reference), plain(r.Value), number(r.Ratio, 3), visible(r.note())})
 		}
 	}
 	if tw.Length() > 0 {

@@ -10,20 +10,39 @@ import (
 	"cvs/warehouse"
 )
 
+// cellLine and rowState are what every comparison says of a row.
+type cellLine struct {
+	Cell string `json:"cell"`
+	Host string `json:"host,omitempty"`
+}
+
+func (c cellLine) where() string { return visible(join(c.Cell, c.Host)) }
+
+type rowState struct {
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// note is word, or else the state in words unless it is the usual one, and why.
+func (o rowState) note(word string) string {
+	if word == "" && o.State != "compared" {
+		word = strings.ReplaceAll(o.State, "_", " ")
+	}
+	return strings.Join(nonEmpty(word, o.Reason), ": ")
+}
+
 // prevLine is a row of prev_run or golden as it is printed and written as JSON.
 type prevLine struct {
-	Cell       string     `json:"cell"`
-	Host       string     `json:"host,omitempty"`
-	Metric     string     `json:"metric"`
-	Unit       string     `json:"unit"`
-	Direction  string     `json:"direction"`
-	Previous   *float64   `json:"previous"`
-	Value      *float64   `json:"value"`
-	Ratio      *float64   `json:"ratio"`
-	DeltaPct   *float64   `json:"delta_pct"`
-	BetterPct  *float64   `json:"better_pct"`
-	State      string     `json:"state"`
-	Reason     string     `json:"reason,omitempty"`
+	cellLine
+	Metric    string   `json:"metric"`
+	Unit      string   `json:"unit"`
+	Direction string   `json:"direction"`
+	Previous  *float64 `json:"previous"`
+	Value     *float64 `json:"value"`
+	Ratio     *float64 `json:"ratio"`
+	DeltaPct  *float64 `json:"delta_pct"`
+	BetterPct *float64 `json:"better_pct"`
+	rowState
 	Changed    bool       `json:"changed"`
 	Regression bool       `json:"regression"`
 	NoisePct   *float64   `json:"noise_pct"`
@@ -58,16 +77,13 @@ func (r prevLine) shown() bool {
 
 // note never leaves it to a sign or a colour whether a change is good.
 func (r prevLine) note() string {
-	word := ""
 	switch {
 	case r.Regression:
-		word = "WORSE"
+		return r.rowState.note("WORSE")
 	case r.Changed:
-		word = "better"
-	case r.State != "compared":
-		word = strings.ReplaceAll(r.State, "_", " ")
+		return r.rowState.note("better")
 	}
-	return strings.Join(nonEmpty(word, r.Reason), ": ")
+	return r.rowState.note("")
 }
 
 // prevCounts counts cells by the state of their headline metric, and metrics
@@ -114,8 +130,8 @@ func prevPanelOf(rows []warehouse.PrevRunRow, failed error) prevPanel {
 	var bases, reasons []string
 	for _, r := range rows {
 		p.Rows = append(p.Rows, prevLine{
-			Cell: r.CellKey, Host: r.Slot, Metric: r.Metric, Unit: r.Unit, Direction: r.Direction, Previous: r.Previous, Value: r.Value, Ratio: r.Ratio,
-			DeltaPct: r.DeltaPct, BetterPct: r.BetterPct, State: r.State, Reason: r.Reason, Changed: r.Changed, Regression: r.Regression,
+			cellLine: cellLine{r.CellKey, r.Slot}, Metric: r.Metric, Unit: r.Unit, Direction: r.Direction, Previous: r.Previous, Value: r.Value, Ratio: r.Ratio,
+			DeltaPct: r.DeltaPct, BetterPct: r.BetterPct, rowState: rowState{r.State, r.Reason}, Changed: r.Changed, Regression: r.Regression,
 			NoisePct: r.NoisePct, NoiseRuns: r.NoiseRuns, BaseRun: r.BaseRun, BaseAt: r.BaseAt,
 		})
 		if r.Regression {
@@ -165,27 +181,19 @@ func appendNew(list []string, s string) []string {
 }
 
 type parityLine struct {
-	Cell      string   `json:"cell"`
-	Host      string   `json:"host,omitempty"`
+	cellLine
 	Name      string   `json:"name"`
 	Driver    string   `json:"driver"`
 	Reference *float64 `json:"reference"`
 	Value     *float64 `json:"value"`
 	Ratio     *float64 `json:"ratio"`
 	BetterPct *float64 `json:"better_pct"`
-	State     string   `json:"state"`
-	Reason    string   `json:"reason,omitempty"`
-	RefRun    string   `json:"reference_run,omitempty"`
-	RefDriver string   `json:"reference_driver,omitempty"`
+	rowState
+	RefRun    string `json:"reference_run,omitempty"`
+	RefDriver string `json:"reference_driver,omitempty"`
 }
 
-func (r parityLine) note() string {
-	state := strings.ReplaceAll(r.State, "_", " ")
-	if r.State == "compared" {
-		state = ""
-	}
-	return strings.Join(nonEmpty(state, r.Reason), ": ")
-}
+func (r parityLine) note() string { return r.rowState.note("") }
 
 type parityCounts struct {
 	Compared         int `json:"compared"`
@@ -224,7 +232,7 @@ func parityPanelOf(rows []warehouse.ParityRow, failed error) parityPanel {
 		p.Message = "no run of another framework with all else equal"
 	}
 	for _, r := range rows {
-		p.Rows = append(p.Rows, parityLine{r.CellKey, r.Slot, r.Name, r.Driver, r.Reference, r.Value, r.Ratio, r.BetterPct, r.State, r.Reason, r.ReferenceRun, r.ReferenceDriver})
+		p.Rows = append(p.Rows, parityLine{cellLine{r.CellKey, r.Slot}, r.Name, r.Driver, r.Reference, r.Value, r.Ratio, r.BetterPct, rowState{r.State, r.Reason}, r.ReferenceRun, r.ReferenceDriver})
 		if r.CellKey == "" {
 			p.Message = r.Reason
 			continue
@@ -270,8 +278,7 @@ func accuracyDeltas(rows []warehouse.AccuracyPrevRow) []accuracyDelta {
 }
 
 type scalingLine struct {
-	Cell          string   `json:"cell"`
-	Host          string   `json:"host,omitempty"`
+	cellLine
 	NNodes        int      `json:"nnodes"`
 	ConfiguredPct *float64 `json:"configured_pct"`
 	SinglePct     *float64 `json:"single_node_pct"`
@@ -284,7 +291,7 @@ type scalingLine struct {
 func scalingLines(rows []warehouse.ScalingRow) []scalingLine {
 	out := []scalingLine{}
 	for _, r := range rows {
-		out = append(out, scalingLine{r.CellKey, r.Slot, r.NNodes, r.ConfiguredPct, r.SinglePct, r.SingleRun, r.SingleAgeDays, r.SingleImage, r.Reason})
+		out = append(out, scalingLine{cellLine{r.CellKey, r.Slot}, r.NNodes, r.ConfiguredPct, r.SinglePct, r.SingleRun, r.SingleAgeDays, r.SingleImage, r.Reason})
 	}
 	return out
 }
@@ -293,29 +300,27 @@ func goldenLines(rows []warehouse.GoldenRow) []prevLine {
 	out := []prevLine{}
 	for _, r := range rows {
 		out = append(out, prevLine{
-			Cell: r.CellKey, Host: r.Slot, Metric: r.Metric, Unit: r.Unit, Direction: r.Direction, Previous: r.Golden, Value: r.Value, DeltaPct: r.DeltaPct,
-			BetterPct: r.BetterPct, State: "compared", Reason: r.Name, Regression: r.Regression, BaseRun: r.GoldenRun, BaseAt: r.PinnedAt,
+			cellLine: cellLine{r.CellKey, r.Slot}, Metric: r.Metric, Unit: r.Unit, Direction: r.Direction, Previous: r.Golden, Value: r.Value, DeltaPct: r.DeltaPct,
+			BetterPct: r.BetterPct, rowState: rowState{"compared", r.Name}, Regression: r.Regression, BaseRun: r.GoldenRun, BaseAt: r.PinnedAt,
 		})
 	}
 	return out
 }
 
 type judgedLine struct {
-	Cell        string   `json:"cell"`
-	Host        string   `json:"host,omitempty"`
+	cellLine
 	Metric      string   `json:"metric"`
 	ChangePct   *float64 `json:"change_pct"`
 	BetterPct   *float64 `json:"better_pct"`
 	LimitPct    *float64 `json:"limit_pct"`
 	EarlierRuns int      `json:"earlier_runs"`
-	State       string   `json:"state"`
-	Reason      string   `json:"reason,omitempty"`
+	rowState
 }
 
 func judgedLines(rows []warehouse.RegressionRow) []judgedLine {
 	out := []judgedLine{}
 	for _, r := range rows {
-		out = append(out, judgedLine{r.CellKey, r.Slot, r.Metric, r.ChangePct, r.BetterPct, r.LimitPct, r.EarlierRuns, r.State, r.Reason})
+		out = append(out, judgedLine{cellLine{r.CellKey, r.Slot}, r.Metric, r.ChangePct, r.BetterPct, r.LimitPct, r.EarlierRuns, rowState{r.State, r.Reason}})
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -40,13 +39,13 @@ published twice is shown once.
 }
 
 func runHistory(ctx context.Context, e *env, o historyOptions, cell, name string) error {
-	if o.format != "table" && o.format != "json" {
-		return badInput("--format %s: want table or json", o.format)
+	if err := tableOrJSON(o.format); err != nil {
+		return err
 	}
 	if err := knownMetric(name); err != nil {
 		return err
 	}
-	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	db, err := readStore(ctx, e, o.store)
 	if err != nil {
 		return err
 	}
@@ -72,25 +71,13 @@ func runHistory(ctx context.Context, e *env, o historyOptions, cell, name string
 	if o.format == "json" {
 		return printJSON(e, historyJSON(kept))
 	}
-	var tw table.Writer
-	flush := func() {
-		if tw != nil {
-			fmt.Fprintln(e.stdout, tw.Render()+"\n")
-		}
-	}
-	head := ""
+	out := sections{out: e.stdout}
 	for _, r := range kept {
-		if h := r.SeriesID + "\n" + join(r.CellKey, r.Slot); h != head {
-			flush()
-			head = h
-			fmt.Fprintln(e.stdout, visible(r.SeriesID))
-			fmt.Fprintln(e.stdout, visible(join(r.CellKey, r.Slot)))
-			tw = newTable()
-			tw.AppendHeader(table.Row{"started", strings.Join(nonEmpty(r.Metric, r.Unit), " "), "run", "version", "image", ""})
-		}
-		tw.AppendRow(table.Row{r.StartedAt.Format("2006-01-02 15:04"), plain(&r.Value), visible(r.RunID), visible(short(r.Version)), visible(r.Image), suffix(!r.Healthy, "requests failed")})
+		out.columns = table.Row{"started", strings.Join(nonEmpty(r.Metric, r.Unit), " "), "run", "version", "image", ""}
+		out.row(visible(r.SeriesID)+"\n"+visible(join(r.CellKey, r.Slot)),
+			table.Row{r.StartedAt.Format("2006-01-02 15:04"), plain(&r.Value), visible(r.RunID), visible(short(r.Version)), visible(r.Image), suffix(!r.Healthy, "requests failed")})
 	}
-	flush()
+	out.end()
 	return nil
 }
 

@@ -78,7 +78,7 @@ func runPublish(ctx context.Context, e *env, o publishOptions, args []string) er
 	if err != nil {
 		return err
 	}
-	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	db, err := readStore(ctx, e, o.store)
 	if err != nil {
 		return err
 	}

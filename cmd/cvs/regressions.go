@@ -89,8 +89,8 @@ type changedJSON struct {
 }
 
 func runRegressions(ctx context.Context, e *env, o regressionsOptions) error {
-	if o.format != "table" && o.format != "json" {
-		return badInput("--format %s: want table or json", o.format)
+	if err := tableOrJSON(o.format); err != nil {
+		return err
 	}
 	var since time.Time
 	if o.since != "" {
@@ -99,7 +99,7 @@ func runRegressions(ctx context.Context, e *env, o regressionsOptions) error {
 			return err
 		}
 	}
-	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	db, err := readStore(ctx, e, o.store)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func runRuns(ctx context.Context, e *env, o runsOptions) error {
 	if !ok {
 		return badInput("--format %s: want table, csv, json or jsonl", o.format)
 	}
-	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	db, err := readStore(ctx, e, o.store)
 	if err != nil {
 		return err
 	}

@@ -55,13 +55,13 @@ threshold file for one series; choose it with --series.
 }
 
 func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
-	if o.format != "table" && o.format != "json" {
-		return badInput("--format %s: want table or json", o.format)
+	if err := tableOrJSON(o.format); err != nil {
+		return err
 	}
 	if !(o.rate > 0 && o.rate < 50) {
 		return badInput("--false-alarm-pct %v: want more than 0 and less than 50", o.rate)
 	}
-	db, err := openStore(ctx, o.store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	db, err := readStore(ctx, e, o.store)
 	if err != nil {
 		return err
 	}
@@ -103,24 +103,11 @@ func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
 		}
 		return printJSON(e, file)
 	}
-	head := ""
-	var tw table.Writer
-	flush := func() {
-		if tw != nil {
-			fmt.Fprintln(e.stdout, tw.Render()+"\n")
-		}
-	}
+	out := sections{out: e.stdout, columns: table.Row{"cell", "metric", "kind", "value", "median of runs", "would have failed"}}
 	for _, r := range kept {
-		if r.SeriesID != head {
-			flush()
-			head = r.SeriesID
-			fmt.Fprintln(e.stdout, visible(head))
-			tw = newTable()
-			tw.AppendHeader(table.Row{"cell", "metric", "kind", "value", "median of runs", "would have failed"})
-		}
-		tw.AppendRow(table.Row{visible(r.CellKey), r.Metric, r.Kind, plain(&r.Value), fmt.Sprintf("%s of %d", plain(&r.Mid), r.Runs), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Tested)})
+		out.row(visible(r.SeriesID), table.Row{visible(r.CellKey), r.Metric, r.Kind, plain(&r.Value), fmt.Sprintf("%s of %d", plain(&r.Mid), r.Runs), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Tested)})
 	}
-	flush()
+	out.end()
 	fmt.Fprintf(e.stdout, "chance that a run as before breaks one bound: %v %% (normal noise)\n", o.rate)
 	return nil
 }
@@ -162,7 +149,7 @@ func runBacktest(ctx context.Context, e *env, store storeOptions, path string) e
 	if err != nil {
 		return err
 	}
-	db, err := openStore(ctx, store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+	db, err := readStore(ctx, e, store)
 	if err != nil {
 		return err
 	}
@@ -174,24 +161,11 @@ func runBacktest(ctx context.Context, e *env, store storeOptions, path string) e
 	if len(rows) == 0 {
 		return badData("the warehouse has no history of a cell of %s", path)
 	}
-	head := ""
-	var tw table.Writer
-	flush := func() {
-		if tw != nil {
-			fmt.Fprintln(e.stdout, tw.Render()+"\n")
-		}
-	}
+	out := sections{out: e.stdout, columns: table.Row{"cell", "metric", "spec", "history", "would have failed"}}
 	for _, r := range rows {
-		if r.SeriesID != head {
-			flush()
-			head = r.SeriesID
-			fmt.Fprintln(e.stdout, visible(head))
-			tw = newTable()
-			tw.AppendHeader(table.Row{"cell", "metric", "spec", "history", "would have failed"})
-		}
-		tw.AppendRow(table.Row{visible(r.CellKey), r.Metric, r.Kind + " " + plain(&r.Value), fmt.Sprintf("%s … %s … %s", plain(&r.Lowest), plain(&r.Mid), plain(&r.Highest)), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Runs)})
+		out.row(visible(r.SeriesID), table.Row{visible(r.CellKey), r.Metric, r.Kind + " " + plain(&r.Value), fmt.Sprintf("%s … %s … %s", plain(&r.Lowest), plain(&r.Mid), plain(&r.Highest)), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Runs)})
 	}
-	flush()
+	out.end()
 	fmt.Fprintf(e.stdout, "%d specs in %s; specs without history are not listed\n", len(specs), visible(path))
 	return nil
 }

@@ -90,7 +90,7 @@ no rows any more are removed.
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return badStore(err)
 			}
-			db, err := openStore(ctx, store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait})
+			db, err := readStore(ctx, e, store)
 			if err != nil {
 				return err
 			}
