@@ -36,6 +36,8 @@ against it. Of several pins the newest counts. A pin is kept as a file in pins/
 beside the run directory, or in <workspace>/cvs_runs/pins for a run without one,
 from where cvs load brings it back into a warehouse that is built again.
 ` + exitHelp,
+		Example: `  cvs baseline pin latest --name v1.0 --note "approved"
+  cvs baseline list`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPin(cmd.Context(), e, store, args[0], name, note)

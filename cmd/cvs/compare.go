@@ -55,6 +55,9 @@ the noise of earlier runs beside it. Runs of another model, precision, GPU,
 driver or cell are named and not compared. Comparing changes no verdict: the exit
 status is 0 unless --fail-on-regression.
 ` + exitHelp,
+		Example: `  cvs compare latest
+  cvs compare RUN OTHER --html compare.html
+  cvs compare RUN older_deck.json --format markdown --fail-on-regression`,
 		Args: atMost(maxSides),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := emptyProfile(cmd, o.in); err != nil {

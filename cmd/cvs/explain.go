@@ -22,6 +22,8 @@ comparison and margin, the ten comparable values before, and the SQL that gives
 the verdict again. RUN is a run id, "latest" or a run directory; CELL a cell key
 or id.
 ` + exitHelp,
+		Example: `  cvs explain latest w1_1k_1k-conc128 output_throughput
+  cvs explain RUN "ISL=1024,OSL=1024,TP=8,PP=1,CONC=128" p99_ttft_ms`,
 		Args: exactly(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runExplain(cmd.Context(), e, store, args[0], args[1], args[2])

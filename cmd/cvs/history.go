@@ -27,6 +27,8 @@ driver, model, precision, GPU, parallelism, nodes; simulated apart from real).
 CELL is a cell key or a part of one, such as CONC=128. A measurement that was
 published twice is shown once.
 ` + exitHelp,
+		Example: `  cvs history "ISL=1024,OSL=1024,TP=8,PP=1,CONC=128" output_throughput
+  cvs history CONC=64 p99_ttft_ms --model deepseek --format json`,
 		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runHistory(cmd.Context(), e, o, args[0], args[1])

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"cvs/warehouse"
 )
 
 // TestReadme parses every "cvs …" line of the README's code blocks against the
@@ -126,5 +129,36 @@ func TestReadmeMistakes(t *testing.T) {
 	}
 	if n != 12 {
 		t.Errorf("%d messages, want 12", n)
+	}
+}
+
+// TestDocumentedSQL asks every question that the README and the help of the
+// commands show: a column that is not there would be the reader's first try.
+func TestDocumentedSQL(t *testing.T) {
+	t.Parallel()
+	db, err := warehouse.Open(t.Context(), "", warehouse.Options{})
+	check(t, err)
+	defer db.Close()
+	e := &env{getenv: func(string) string { return "" }}
+	text := readFile(t, filepath.Join("..", "..", "README.md"))
+	for _, c := range newRoot(e).Commands() {
+		text += c.Long + "\n" + c.Example + "\n"
+	}
+	said := regexp.MustCompile("cvs sql \"([^\"@-][^\"]*)\"|`(SELECT [^`]*)`").FindAllStringSubmatch(text, -1)
+	for _, m := range said {
+		question := strings.ReplaceAll(m[1]+m[2], `\$`, "$")
+		var args []any
+		for _, p := range sqlParam.FindAllStringSubmatch(question, -1) {
+			args = append(args, sql.Named(p[1], "x"))
+		}
+		rows, err := db.Ask(t.Context(), question, args...)
+		if err != nil {
+			t.Errorf("%s: %v", question, err)
+			continue
+		}
+		rows.Close()
+	}
+	if len(said) < 4 {
+		t.Errorf("only %d questions found", len(said))
 	}
 }

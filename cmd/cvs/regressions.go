@@ -30,6 +30,8 @@ it is noise, cells that moved together as one event, and what changed between th
 two runs. A shift needs four or five runs to be seen; single bad runs are not
 listed (cvs compare shows them).
 ` + exitHelp,
+		Example: `  cvs regressions --since 14d
+  cvs regressions --since 2026-04-01 --improvements --format json`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runRegressions(cmd.Context(), e, o) },
 	}

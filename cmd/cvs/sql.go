@@ -52,6 +52,11 @@ The views gates, tiers, cell_status, run_status, metrics, cells, runs, prev_run,
 history, regressions and change_points hold every verdict; --schema explains them
 column by column.
 ` + exitHelp,
+		Example: `  cvs sql "SELECT cell_id, metric, state, margin_pct FROM gates WHERE state = 'fail'"
+  cvs sql --schema prev_run
+  cvs sql @failed_gates --param run=RUN --format markdown
+  cvs sql "FROM history WHERE metric = \$m" --param m=output_throughput --limit 20 --offset 40
+  cvs sql "FROM gates" --format parquet > gates.parquet`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSQL(cmd.Context(), e, o, args) },
 	}

@@ -44,6 +44,8 @@ as those before breaks a bound with the chance --false-alarm-pct. Beside each st
 how many runs of the whole series it would have failed. --format json prints a
 threshold file for one series; choose it with --series.
 ` + exitHelp,
+		Example: `  cvs thresholds suggest --series "gpt-oss-120b" --false-alarm-pct 0.5
+  cvs thresholds suggest --series IDENTITY --format json > my_threshold.json`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSuggest(cmd.Context(), e, o) },
 	}
@@ -133,9 +135,10 @@ func roundTo(v float64) float64 {
 func newThresholdsBacktest(e *env) *cobra.Command {
 	var store storeOptions
 	cmd := &cobra.Command{
-		Use:   "backtest [flags] THRESHOLD_FILE",
-		Short: "Say how many runs of the history a threshold file would have failed",
-		Args:  exactly(1),
+		Use:     "backtest [flags] THRESHOLD_FILE",
+		Short:   "Say how many runs of the history a threshold file would have failed",
+		Example: `  cvs thresholds backtest my_threshold.json`,
+		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runBacktest(cmd.Context(), e, store, args[0])
 		},

@@ -81,7 +81,8 @@ ClickHouse or DuckDB. DIR/views.sql makes all tables, views and macros over them
 any DuckDB 1.5: cd DIR && duckdb -init views.sql. Files of an older export that have
 no rows any more are removed.
 ` + exitHelp,
-		Args: exactly(0),
+		Example: `  cvs warehouse export --parquet DIR && (cd DIR && duckdb -init views.sql)`,
+		Args:    exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return badInput("--parquet is required: the folder to write to")
