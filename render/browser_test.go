@@ -26,7 +26,7 @@ import (
 
 // browser opens a headless Chromium that cannot reach any network. Without one
 // the test skips, unless CVS_TEST_REAL says that it must be there.
-func browser(t testing.TB) context.Context {
+func browser(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	var path string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
@@ -53,6 +53,7 @@ func browser(t testing.TB) context.Context {
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND"),
 		chromedp.Flag("proxy-server", "127.0.0.1:1"),
 	)
+	opts = append(opts, more...)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, opts...)

@@ -15,13 +15,17 @@ import (
 type Options struct {
 	Now         time.Time // when the deck was made; zero leaves it out
 	ToolVersion string    // of the program that makes the deck
+	// Shared makes pages of a published folder that take style, script and chart
+	// library from its [AssetFolder] instead of carrying them: runs/<run>/ for a
+	// deck, history/ and the folder itself for the pages around.
+	Shared bool
 }
 
 // Build words a deck. It reads no clock and no environment: equal input gives
 // an equal deck.
 func Build(d *Data, o Options) *Deck {
 	b := newBuilder(d)
-	deck := &Deck{ToolVersion: text(o.ToolVersion)}
+	deck := &Deck{ToolVersion: text(o.ToolVersion), shared: o.Shared}
 	r := d.Run
 	deck.Heading = orDash(text(r.Model))
 	deck.Verdict = b.verdict()

@@ -27,6 +27,7 @@ type Deck struct {
 	Sections    []*Section
 	Footer      []string
 	Large       bool        // far sections are laid out when they come near
+	shared      bool        // style and scripts are files two folders up
 	data        template.JS // of the charts and of a large deck's cells
 }
 
@@ -180,14 +181,11 @@ type BarPart struct {
 	X, W  string
 }
 
-// page is what the template prints: the deck and our own embedded assets. These
-// three are the only values that are trusted, because their bytes ship with
-// the program and their hashes are what the policy allows.
+// page is what the template prints: the deck and our own embedded assets. Style,
+// script, library and data are the only values that are trusted, because their
+// bytes ship with the program and their hashes are what the policy allows.
 type page struct {
-	Deck   *Deck
-	Policy string
-	Style  template.CSS
-	Charts template.HTML // a script, of a type that is not run by itself
-	Boot   template.JS
-	Data   template.JS // JSON, escaped by its own writer
+	Deck *Deck
+	head
+	Data template.JS // JSON, escaped by its own writer
 }

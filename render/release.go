@@ -53,7 +53,7 @@ func WriteRelease(w io.Writer, r Release, o Options) error {
 			s.Sections = append(s.Sections, sec)
 		}
 	}
-	return s.write(w, o)
+	return s.write(w, o, "")
 }
 
 func releaseMark(verdict string) Mark {

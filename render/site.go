@@ -6,9 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"html/template"
 	"io"
-	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -53,6 +51,8 @@ type Entry struct {
 	ChangeLow  *float64    `json:"output_change_low_pct,omitempty"`
 	ChangeHigh *float64    `json:"output_change_high_pct,omitempty"`
 	Cells      []EntryCell `json:"cells"`
+	// Assets are the files that the run's deck shares with others.
+	Assets []string `json:"assets,omitempty"`
 }
 
 // An EntryCell is one cell of an [Entry].
@@ -189,7 +189,7 @@ func WriteIndex(w io.Writer, entries []Entry, problems []string, o Options) erro
 		per.Empty, all.Empty = "Nothing is published.", "Nothing is published."
 	}
 	s.Sections = []*Section{per, all}
-	return s.write(w, o)
+	return s.write(w, o, "")
 }
 
 // WriteHistory prints the page of one configuration; entries are its runs.
@@ -245,7 +245,7 @@ func WriteHistory(w io.Writer, entries []Entry, o Options) error {
 	cells.Tables = []*Table{t}
 	runs := &Section{ID: "runs", Title: "Runs", Count: strconv.Itoa(len(entries)), Tables: []*Table{runTable(entries, "../", false)}}
 	s.Sections = []*Section{cells, runs, {ID: "index", Title: "Elsewhere", Links: []Link{{"All published runs", "../index.html"}}}}
-	return s.write(w, o)
+	return s.write(w, o, "../")
 }
 
 func byConfiguration(newest []Entry) [][]Entry {
@@ -410,27 +410,27 @@ func siteFooter(o Options) []string {
 	return []string{made + ". Every verdict was decided when its run was loaded; this page only lists it."}
 }
 
-func (s *site) write(w io.Writer, o Options) error {
+// write prints the page, which stands in the folder that up leads out of.
+func (s *site) write(w io.Writer, o Options, up string) error {
 	files := templates.Deck()
 	t, err := pageTemplate(files)
 	if err != nil {
 		return err
 	}
-	css, err := fs.ReadFile(files, "deck.css")
+	a, err := assetsOf(files)
 	if err != nil {
-		return fmt.Errorf("reading the page's assets: %w", err)
+		return err
 	}
-	boot, err := fs.ReadFile(files, "boot.js")
-	if err != nil {
-		return fmt.Errorf("reading the page's assets: %w", err)
+	h := a.inPage(false)
+	if o.Shared {
+		h = a.beside(up, false)
 	}
 	buf := bufio.NewWriter(w)
 	err = t.ExecuteTemplate(buf, "site", struct {
 		*site
-		Policy, ToolVersion string
-		Style               template.CSS
-		Boot                template.JS
-	}{s, policy(css, boot), o.ToolVersion, template.CSS(css), template.JS(boot)})
+		head
+		ToolVersion string
+	}{s, h, o.ToolVersion})
 	if err != nil {
 		return fmt.Errorf("printing the page: %w", err)
 	}

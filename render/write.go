@@ -17,7 +17,8 @@ import (
 	"cvs/templates"
 )
 
-// Write prints the deck as one HTML document that needs nothing else.
+// Write prints the deck as one HTML document that needs nothing else but, if it
+// was built with [Options.Shared], the [SharedAssets].
 func Write(w io.Writer, d *Deck) error { return write(w, d, templates.Deck()) }
 
 func write(w io.Writer, d *Deck, files fs.FS) error {
@@ -25,17 +26,14 @@ func write(w io.Writer, d *Deck, files fs.FS) error {
 	if err != nil {
 		return err
 	}
-	p := page{Deck: d, Data: d.data}
-	var css, charts, boot []byte
-	for name, dst := range map[string]*[]byte{
-		"deck.css": &css, "boot.js": &boot, "vendor/echarts/echarts.common.min.js": &charts,
-	} {
-		if *dst, err = fs.ReadFile(files, name); err != nil {
-			return fmt.Errorf("reading the deck's assets: %w", err)
-		}
+	a, err := assetsOf(files)
+	if err != nil {
+		return err
 	}
-	p.Style, p.Charts, p.Boot = template.CSS(css), template.HTML(charts), template.JS(boot)
-	p.Policy = policy(css, charts, boot)
+	p := page{Deck: d, Data: d.data, head: a.inPage(true)}
+	if d.shared {
+		p.head = a.beside("../../", true)
+	}
 	buf := bufio.NewWriterSize(w, 1<<16)
 	if err := t.ExecuteTemplate(buf, "deck", p); err != nil {
 		return fmt.Errorf("printing the deck: %w", err)
@@ -64,12 +62,19 @@ func policy(style []byte, scripts ...[]byte) string {
 	for _, s := range scripts {
 		p += " " + sourceHash(s)
 	}
-	return p + "; img-src data:; base-uri 'none'; form-action 'none'"
+	return p + policyEnd
 }
 
+const policyEnd = "; img-src data:; base-uri 'none'; form-action 'none'"
+
 func sourceHash(b []byte) string {
+	return "'" + integrity(b) + "'"
+}
+
+// integrity is the hash of a file as browsers write it.
+func integrity(b []byte) string {
 	sum := sha256.Sum256(b)
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // WriteFile prints the deck to path. The file is replaced only by a whole deck:

@@ -36,6 +36,7 @@ type publishOptions struct {
 	all      bool
 	keep     int
 	snapshot bool
+	assets   string
 	wait     time.Duration
 }
 
@@ -45,6 +46,7 @@ func (o *publishOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.all, "all", false, "publish every run of the warehouse")
 	f.IntVar(&o.keep, "keep", 0, "keep only the newest `n` published runs of each configuration (0: all)")
 	f.BoolVar(&o.snapshot, "snapshot", false, "also copy the warehouse into the folder")
+	f.StringVar(&o.assets, "assets", assetsInPages, "`how` pages have style, script and chart library: self-contained, or shared files under assets/")
 	f.DurationVar(&o.wait, "wait", time.Minute, "how long to wait for another publisher")
 }
 
@@ -58,6 +60,11 @@ DIR/index.html and one history page per configuration. Every file is replaced
 as a whole, so that readers never see half a page, and several publishers take
 turns. Runs that others published into DIR stay. --keep removes older published
 runs of each configuration from DIR, never from the warehouse.
+
+With --assets shared the pages take style, script and chart library from
+DIR/assets, where each is one file named by its hash: a deck is three quarters
+of a megabyte smaller, and cannot be sent on by itself. Decks of both kinds can
+stand side by side; a file that no page needs any more is removed.
 ` + exitHelp,
 		RunE: func(cmd *cobra.Command, args []string) error { return runPublish(cmd.Context(), e, o, args) },
 	}
@@ -73,6 +80,10 @@ func runPublish(ctx context.Context, e *env, o publishOptions, args []string) er
 		return badInput("name the runs to publish, or give --all")
 	case o.keep < 0:
 		return badInput("--keep %d: want 0 or more", o.keep)
+	}
+	shared, err := o.shared()
+	if err != nil {
+		return err
 	}
 	now, err := renderTime(e)
 	if err != nil {
@@ -101,12 +112,15 @@ func runPublish(ctx context.Context, e *env, o publishOptions, args []string) er
 			ids = append(ids, id)
 		}
 	}
-	s := shelf{e: e, dir: o.to, opts: render.Options{Now: now, ToolVersion: toolVersion()}}
+	s := shelf{e: e, dir: o.to, opts: render.Options{Now: now, ToolVersion: toolVersion(), Shared: shared}}
 	unlock, err := s.lock(ctx, o.wait)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if s.assets, err = s.putAssets(); err != nil {
+		return err
+	}
 	for _, id := range ids {
 		path, err := s.put(ctx, db, id)
 		if err != nil {
@@ -180,6 +194,15 @@ func runUnpublish(ctx context.Context, e *env, o unpublishOptions, args []string
 		}
 		folders = append(folders, entries[i].Folder)
 	}
+	// The pages around the decks stay of the kind that they are.
+	index, err := readPage(filepath.Join(s.dir, "index.html"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return badStore(err)
+	}
+	s.opts.Shared = len(render.AssetsIn(index)) > 0
+	if s.assets, err = s.putAssets(); err != nil {
+		return err
+	}
 	if err := s.remove(entries, folders); err != nil {
 		return err
 	}
@@ -194,6 +217,8 @@ type shelf struct {
 	e    *env
 	dir  string
 	opts render.Options
+	// assets are the names of the files that its pages share.
+	assets []string
 }
 
 // lock makes publishers take turns.
@@ -224,6 +249,7 @@ func (s shelf) put(ctx context.Context, db *warehouse.DB, runID string) (string,
 		return "", err
 	}
 	entry := render.EntryOf(data, s.opts)
+	entry.Assets = s.assets
 	dir := filepath.Join(s.dir, "runs", entry.Folder)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", badStore(err)
@@ -311,7 +337,10 @@ func (s shelf) renew(keep int) ([]string, error) {
 	if len(folders) > 0 {
 		return removed, s.remove(entries, folders)
 	}
-	return nil, s.pages(entries, problems)
+	if err := s.pages(entries, problems); err != nil {
+		return nil, err
+	}
+	return nil, s.collect(entries)
 }
 
 // remove takes runs off the shelf: out of the index first, so that no page
@@ -335,7 +364,7 @@ func (s shelf) remove(entries []render.Entry, folders []string) error {
 			return badStore(err)
 		}
 	}
-	return nil
+	return s.collect(left)
 }
 
 // pages writes the histories and then the index that leads to them, and removes

@@ -267,27 +267,39 @@
     return o;
   }
 
-  // library evaluates the chart library: its text is in the page, and the policy
-  // knows its hash.
-  function library() {
+  // library evaluates the chart library and goes on: its text is in the page and
+  // the policy knows its hash, or it is a file that pages share.
+  var waiting = null;
+  function library(then) {
     var code = doc.getElementById("charts-code");
-    if (window.echarts || !code) return;
-    doc.body.append(el("script", { textContent: code.textContent }));
-    code.remove();
+    if (window.echarts || !code) return then();
+    if (!code.dataset.src) {
+      doc.body.append(el("script", { textContent: code.textContent }));
+      code.remove();
+      return then();
+    }
+    if (waiting) return waiting.push(then);
+    waiting = [then];
+    var s = el("script", { src: code.dataset.src });
+    if (location.protocol !== "file:") s.integrity = code.dataset.integrity;
+    s.onload = s.onerror = function () { code.remove(); waiting.forEach(function (f) { f(); }); };
+    doc.body.append(s);
   }
   function draw(n) {
     if (n.dataset.drawn) return;
     n.dataset.drawn = "1";
-    try {
-      library();
-      var f = figures[n.id], chart = echarts.init(n, null, { renderer: "canvas" });
-      chart.setOption(dress(f));
-      drawn.push({ chart: chart, data: f });
-    } catch (e) {
-      n.textContent = "This chart could not be drawn (" + e.message + "). Its data is in the table below.";
-      var d = n.parentNode.querySelector("details");
-      if (d) d.open = true;
-    }
+    library(function () {
+      try {
+        if (!window.echarts) throw new Error("the chart library is not there");
+        var f = figures[n.id], chart = echarts.init(n, null, { renderer: "canvas" });
+        chart.setOption(dress(f));
+        drawn.push({ chart: chart, data: f });
+      } catch (e) {
+        n.textContent = "This chart could not be drawn (" + e.message + "). Its data is in the table below.";
+        var d = n.parentNode.querySelector("details");
+        if (d) d.open = true;
+      }
+    });
   }
   function redraw() { drawn.forEach(function (d) { d.chart.setOption(dress(d.data), true); }); }
 
