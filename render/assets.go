@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
+	"strings"
 
 	"cvs/templates"
 )
@@ -64,7 +65,8 @@ type assets struct{ style, boot, charts []byte }
 type head struct {
 	Policy   string
 	Style    template.CSS
-	StyleRef string // address of the style sheet; "" for a style in the page
+	StyleRef string       // address of the style sheet; "" for a style in the page
+	Paper    template.CSS // what stands at the foot of every printed page
 	Boot     template.JS
 	// The chart library: its text, or its address and hash.
 	Charts               template.HTML
@@ -72,13 +74,39 @@ type head struct {
 }
 
 // inPage puts the assets into the page.
-func (a *assets) inPage(charts bool) head {
-	h := head{Style: template.CSS(a.style), Boot: template.JS(a.boot), Policy: policy(a.style, a.boot)}
+func (a *assets) inPage(charts bool, foot string) head {
+	h := head{Style: template.CSS(a.style), Paper: paper(foot), Boot: template.JS(a.boot)}
+	styles := sourceHash(a.style) + " " + sourceHash([]byte(h.Paper))
+	h.Policy = policy(styles, a.boot)
 	if charts {
-		h.Charts, h.Policy = template.HTML(a.charts), policy(a.style, a.charts, a.boot)
+		h.Charts, h.Policy = template.HTML(a.charts), policy(styles, a.charts, a.boot)
 	}
 	return h
 }
+
+// paper is the style that puts a text beside the page number of every printed
+// page. Whatever is not a letter or a digit is escaped: the text comes from
+// outside and ends neither the string nor the element.
+func paper(foot string) template.CSS {
+	const most = 110 // what fits on one line
+	var b strings.Builder
+	for i, r := range []rune(text(foot)) {
+		switch {
+		case i == most:
+			return template.CSS(paperStart + b.String() + `\2026 ` + paperEnd)
+		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\%x `, r)
+		}
+	}
+	return template.CSS(paperStart + b.String() + paperEnd)
+}
+
+const (
+	paperStart = `@page { @bottom-left { content: "`
+	paperEnd   = `"; font: 9px system-ui, sans-serif; } }`
+)
 
 // beside refers to the assets in the folder that the relative address up leads
 // to; up ends with a slash or is empty.
@@ -93,12 +121,12 @@ func (a *assets) inPage(charts bool) head {
 // may also write the page. Style sheets know no such delegation; 'self' is the
 // page's own site, and for a file: address any file of the drive. A style can
 // load nothing here, as the policy allows no image or font from elsewhere.
-func (a *assets) beside(up string, charts bool) head {
+func (a *assets) beside(up string, charts bool, foot string) head {
 	at := func(x Asset) string { return up + AssetFolder + "/" + x.Name }
 	boot, lib := named(a.boot, ".js"), named(a.charts, ".js")
 	loader := fmt.Sprintf(`(function () { var s = document.createElement("script"); s.src = %q; if (location.protocol !== "file:") s.integrity = %q; document.body.append(s); })();`, at(boot), integrity(boot.Data))
-	h := head{StyleRef: at(named(a.style, ".css")), Boot: template.JS(loader),
-		Policy: "default-src 'none'; style-src 'self'; script-src " + sourceHash([]byte(loader)) + " 'strict-dynamic'" + policyEnd}
+	h := head{StyleRef: at(named(a.style, ".css")), Paper: paper(foot), Boot: template.JS(loader)}
+	h.Policy = "default-src 'none'; style-src 'self' " + sourceHash([]byte(h.Paper)) + "; script-src " + sourceHash([]byte(loader)) + " 'strict-dynamic'" + policyEnd
 	if charts {
 		h.ChartsRef, h.ChartsSum = at(lib), integrity(lib.Data)
 	}

@@ -389,7 +389,7 @@ func stateCode(g *warehouse.GateRow) string {
 	if g.State == warehouse.Record && g.WouldFail {
 		return "would"
 	}
-	return string(g.State)
+	return string(shown(g))
 }
 
 func (d *blob) specOf(g *warehouse.GateRow) int {

@@ -218,7 +218,7 @@ func TestInBrowser(t *testing.T) {
 		shoot(ctx, t, "narrow-charts")
 	})
 	t.Run("hostile", func(t *testing.T) {
-		d := fixture()
+		d := full()
 		for i := range d.Cells {
 			d.Cells[i].Combo = hostileTexts[i%len(hostileTexts)]
 			d.Cells[i].Reason = hostileTexts[(i+3)%len(hostileTexts)]

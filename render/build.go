@@ -52,6 +52,7 @@ func Build(d *Data, o Options) *Deck {
 			deck.Sections = append(deck.Sections, sec)
 		}
 	}
+	deck.nameTables()
 	deck.Footer, deck.Large = b.footer(o), b.large()
 	var err error
 	if deck.data, err = b.data(deck.Sections); err != nil {
@@ -59,6 +60,40 @@ func Build(d *Data, o Options) *Deck {
 		deck.Footer = append(deck.Footer, "The data for charts could not be written: "+text(err.Error()))
 	}
 	return deck
+}
+
+// nameTables gives tables that would have the same name different ones: each is
+// a region of the page that a reader without eyes is told by name.
+func (d *Deck) nameTables() {
+	used := map[string]int{}
+	name := func(t *Table, more string) {
+		if t == nil {
+			return
+		}
+		if used[t.Caption] > 0 && more != "" {
+			t.Caption += ", " + more
+		}
+		if used[t.Caption]++; used[t.Caption] > 1 {
+			t.Caption += fmt.Sprintf(" (%d)", used[t.Caption])
+		}
+	}
+	name(d.Families, "")
+	name(d.Worst, "")
+	for _, s := range d.Sections {
+		for _, sh := range s.Shapes {
+			for _, f := range sh.Figures {
+				name(f.Table, sh.Title)
+			}
+		}
+		for _, t := range s.Tables {
+			name(t, s.Title)
+		}
+		for _, c := range s.Cells {
+			for _, t := range c.Tables {
+				name(t, c.Key)
+			}
+		}
+	}
 }
 
 // aboutCells are the sections that a run of accuracy tasks alone has nothing for.
@@ -145,7 +180,7 @@ func newBuilder(d *Data) *builder {
 			c.name = text(row.CellKey)
 		}
 		c.mark = mark(row.State)
-		c.mark.Title = text(row.Reason)
+		c.mark.Title = visible(strings.TrimSpace(row.Reason), true)
 		slug := row.CellID
 		if slug == "" {
 			slug = row.CellKey
@@ -356,6 +391,8 @@ func tierLabel(t string) string {
 	switch t {
 	case "ttft", "tpot", "itl", "e2el":
 		return strings.ToUpper(t)
+	case "mtp_quality":
+		return "MTP quality"
 	}
 	return capital(strings.ReplaceAll(text(t), "_", " "))
 }

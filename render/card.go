@@ -131,10 +131,22 @@ func (b *builder) card() []Field {
 	}
 	for _, k := range slices.Sorted(maps.Keys(b.labels)) {
 		if k != "notes" {
-			add(capital(strings.ReplaceAll(k, "_", " ")), b.labels[k], "")
+			add(labelWords(k), b.labels[k], "")
 		}
 	}
 	return out
+}
+
+// labelWords is the name of a free fact as a reader would write it.
+func labelWords(key string) string {
+	words := strings.Split(key, "_")
+	for i, w := range words {
+		switch w {
+		case "ci", "url", "id", "gpu", "cpu", "os", "pr":
+			words[i] = strings.ToUpper(w)
+		}
+	}
+	return capital(strings.Join(words, " "))
 }
 
 // digest is the image's digest, or the digests by host where they differ; ""

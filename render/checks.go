@@ -22,12 +22,20 @@ func checkGates(checks []warehouse.CheckGateRow) []warehouse.GateRow {
 			name = c.Target
 		}
 		out = append(out, warehouse.GateRow{
-			CellID: c.Scope + " " + c.Target, Tier: c.Scope, Metric: name, Kind: c.Kind, Wanted: c.Wanted, TolerancePct: c.TolerancePct,
+			CellID: checkName(c.Scope, c.Target), Tier: c.Scope, Metric: name, Kind: c.Kind, Wanted: c.Wanted, TolerancePct: c.TolerancePct,
 			Reference: c.Reference, Got: c.Got, GotText: c.GotText, Bound: c.Bound, State: c.State, WouldFail: c.WouldFail, Reason: c.Reason,
 			MarginPct: c.MarginPct, File: c.File, Line: c.Line, Waiver: c.Waiver,
 		})
 	}
 	return out
+}
+
+// checkName names a check by its kind and, where that says more, its target.
+func checkName(scope, target string) string {
+	if target == scope || target == "" {
+		return scope
+	}
+	return scope + " " + target
 }
 
 // checks are the gates of everything that is not a cell.

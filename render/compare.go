@@ -328,7 +328,7 @@ func (b *builder) scaling() *Section {
 
 // logs are the ends of the logs of cells that failed to run; nil without any.
 func (b *builder) logs() *Section {
-	s := &Section{ID: "logs", Title: "Logs of failed cells", Count: strconv.Itoa(len(b.d.Logs)),
+	s := &Section{ID: "logs", Title: "Logs of failed cells", Count: strconv.Itoa(len(b.d.Logs)), Queries: b.sql("SELECT * FROM attempt WHERE run_id = %s AND status <> 'done'"),
 		Intro: "The ends of the logs, at most 64 KiB for each cell. The whole files are in the run directory."}
 	if len(b.d.Logs) == 0 {
 		lost := slices.ContainsFunc(b.cells, func(c *cell) bool { return c.State == warehouse.Error })

@@ -54,6 +54,16 @@ func visible(s string, lines bool) string {
 // text is visible for values of one line.
 func text(s string) string { return visible(s, false) }
 
+// firstLine is the first line of a text, and says where there are more.
+func firstLine(s string) string {
+	s = strings.TrimSpace(s)
+	first, _, more := strings.Cut(s, "\n")
+	if first = text(strings.TrimSpace(first)); more {
+		first += " …"
+	}
+	return first
+}
+
 // exact is the shortest text that reads back as the same number.
 func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 

@@ -45,7 +45,7 @@ func gateMark(g *warehouse.GateRow) Mark {
 
 func gateHead() []Column {
 	return []Column{{Text: "Status"}, {Text: "Metric"}, {Text: "Measured", Class: "n"}, {Text: "Gate", Class: "n"},
-		{Text: "Margin", Title: "Positive is on the good side of the gate", Class: "n"}, {Text: "", Class: "barcell"}}
+		{Text: "Margin", Title: "Positive is on the good side of the gate", Class: "n"}, {Text: "Drawn", Title: "The margin: the gate is in the middle, half of the bar is 50 %", Class: "barcell"}}
 }
 
 // gateNumbers shows what was measured and what was wanted, with enough digits
@@ -227,7 +227,7 @@ func (b *builder) matrix() *Section {
 			row.Cells = append(row.Cells, Cell{Text: orDash(tightest(c))})
 		}
 		if c.State == warehouse.Error {
-			row.Cells[1].Small = text(c.Reason)
+			row.Cells[1].Small = firstLine(c.Reason) // all of it is in the cell's card
 		}
 		for _, name := range tiers {
 			row.Cells = append(row.Cells, tierCell(c, name))
@@ -255,10 +255,20 @@ func tierCell(c *cell, name string) Cell {
 	m := mark(row.State)
 	m.Title = text(row.Reason)
 	out := Cell{Mark: &m}
-	failed := row.Fail + row.Invalid
+	failed, waived := row.Fail+row.Invalid, 0
+	for _, g := range c.gates {
+		if g.Tier == name && g.Host == row.Host && g.Waiver != "" && bad(g.State) {
+			waived++
+		}
+	}
 	switch {
 	case failed > 0:
 		out.Small = fmt.Sprintf("%d of %d", failed, row.Specs)
+		if waived > 0 && waived >= failed {
+			m.Word += waivedWord
+		} else if waived > 0 {
+			out.Small += fmt.Sprintf(", %d waived", waived)
+		}
 	case row.State == warehouse.Fail:
 		out.Small = text(row.Reason)
 	case row.WouldFail > 0:
@@ -285,7 +295,7 @@ func (b *builder) cellCards() *Section {
 		}
 		card.Headline, card.Gates = headline(c), gateSummary(c)
 		if c.Reason != "" {
-			card.Reasons = append(card.Reasons, text(c.Reason))
+			card.Reasons = append(card.Reasons, visible(strings.TrimRight(c.Reason, "\n"), true))
 		}
 		if !opened && c.attention() {
 			card.Open, opened = true, true

@@ -124,7 +124,7 @@ func (b *builder) notes() *Section {
 	if strings.TrimSpace(notes) == "" && b.d.Problems["notes"] == "" {
 		return nil
 	}
-	s := &Section{ID: "notes", Title: "Notes"}
+	s := &Section{ID: "notes", Title: "Notes", Queries: b.sql("SELECT labels, notes FROM run WHERE run_id = %s")}
 	words, err := notesHTML(notes)
 	if err != nil {
 		s.Text = visible(notes[:min(len(notes), maxNotes)], true)

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,9 +31,9 @@ type (
 		KernelEvents(ctx context.Context, runID string) ([]warehouse.KernelEventRow, error)
 	}
 	levelJudge interface {
-		// ServiceLevel is the level that was asked about, as it was written, and how
-		// far each shape meets it; an empty level was not asked for.
-		ServiceLevel(ctx context.Context, runID string) (level string, rows []warehouse.SLORow, err error)
+		// ServiceLevel is the level that was asked about, in words and as macro slo
+		// takes it, and how far each shape meets it; an empty level was not asked for.
+		ServiceLevel(ctx context.Context, runID string) (level string, want []warehouse.Objective, rows []warehouse.SLORow, err error)
 	}
 )
 
@@ -42,6 +44,7 @@ type Quality struct {
 	Drafts    []warehouse.DraftRow
 	Kernel    []warehouse.KernelEventRow
 	Level     string // a service level; "": none was asked about
+	Want      []warehouse.Objective
 	SLO       []warehouse.SLORow
 }
 
@@ -70,7 +73,7 @@ func (d *Data) queryQuality(ctx context.Context, src Source, runID string, may f
 		}
 	}
 	if s, ok := src.(levelJudge); ok {
-		if q.Level, q.SLO, err = s.ServiceLevel(ctx, runID); may("slo", err) != nil {
+		if q.Level, q.Want, q.SLO, err = s.ServiceLevel(ctx, runID); may("slo", err) != nil {
 			return err
 		}
 	}
@@ -359,13 +362,25 @@ func (b *builder) kernel() *Section {
 	return s
 }
 
+// levelSQL is a service level as a text of SQL, for a format.
+func levelSQL(want []warehouse.Objective) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)     // a reader copies it
+	if e.Encode(want) != nil { // a bound that is no number; it was refused long before
+		return "'[]'"
+	}
+	quoted := strings.ReplaceAll(text(strings.TrimSpace(b.String())), "'", "''")
+	return "'" + strings.ReplaceAll(quoted, "%", "%%") + "'"
+}
+
 // serviceLevel is how far each shape meets the level that was asked about.
 func (b *builder) serviceLevel() *Section {
 	q := &b.d.Beside
 	if q.Level == "" {
 		return b.failedPanel("slo", "Service level")
 	}
-	s := &Section{ID: "slo", Title: "Service level", Count: strconv.Itoa(len(q.SLO)),
+	s := &Section{ID: "slo", Title: "Service level", Count: strconv.Itoa(len(q.SLO)), Queries: b.sql("SELECT * FROM slo(%s, " + levelSQL(q.Want) + ")"),
 		Intro: "The highest measured concurrency of each shape at which " + text(q.Level) + ". A missing value does not meet it; nothing is interpolated. This is an answer, not a gate."}
 	t := &Table{ID: "slo-table", Caption: "Highest concurrency that meets the service level", Tools: true, Head: []Column{{Text: "ISL", Class: "n"}, {Text: "OSL", Class: "n"}, {Text: "Shape"},
 		{Text: "Concurrency", Class: "n"}, {Text: "Next that does not", Class: "n"}, {Text: "Because"}, {Text: "Measured", Class: "n"}}}

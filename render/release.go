@@ -67,7 +67,7 @@ func releaseMark(verdict string) Mark {
 func (r Release) matrix() *Section {
 	m := releaseMark(r.Verdict)
 	s := &Section{ID: "required", Title: "Required matrix", Count: strconv.Itoa(len(r.Needs)), Mark: &m, Intro: "What the policy asks for, and what stands against it."}
-	t := &Table{ID: "required-table", Caption: "Required runs", Head: []Column{{Text: "Verdict"}, {Text: "Requirement"}, {Text: "Asks for"}, {Text: "Run"}, {Text: "Why"}}}
+	t := &Table{ID: "required-table", Caption: "Required runs", Tools: true, Head: []Column{{Text: "Verdict"}, {Text: "Requirement"}, {Text: "Asks for"}, {Text: "Run"}, {Text: "Why"}}}
 	for _, n := range r.Needs {
 		m := releaseMark(n.Verdict)
 		run := Cell{Text: "no run"}
@@ -95,7 +95,7 @@ func runAnchor(id string) string { return "run-" + short(id) }
 // lines is one line a run.
 func (r Release) lines() *Section {
 	s := &Section{ID: "runs", Title: "Runs", Count: strconv.Itoa(len(r.Runs)), Intro: "Failed counts waived ones too: they remain failures. Calibrated are the judged gates that can fail."}
-	t := &Table{ID: "runs-table", Caption: "Runs", Pin: true, Head: []Column{{Text: "Run"}, {Text: "Verdict"}, {Text: "Sign-off"}, {Text: "Model"}, {Text: "Framework"}, {Text: "GPU"}, {Text: "Started"},
+	t := &Table{ID: "runs-table", Caption: "Runs", Pin: true, Tools: true, Head: []Column{{Text: "Run"}, {Text: "Verdict"}, {Text: "Sign-off"}, {Text: "Model"}, {Text: "Framework"}, {Text: "GPU"}, {Text: "Started"},
 		{Text: "Gates", Class: "n"}, {Text: "Failed", Class: "n"}, {Text: "Waived", Class: "n"}, {Text: "Calibrated", Class: "n"}, {Text: "Vacuous tiers", Class: "n"}, {Text: "No result", Class: "n"}}}
 	for _, run := range r.Runs {
 		x := run.Row
@@ -139,7 +139,7 @@ func releaseRunMark(x warehouse.ReleaseRunRow) Mark {
 // expired waivers, missing results, tiers that cannot fail.
 func (r Release) against() *Section {
 	s := &Section{ID: "against", Title: "What stands against it"}
-	t := &Table{ID: "against-table", Caption: "Reasons against the runs", Tall: true, Head: []Column{{Text: "Run"}, {Text: "Kind"}, {Text: "Reason"}}}
+	t := &Table{ID: "against-table", Caption: "Reasons against the runs", Tall: true, Tools: true, Head: []Column{{Text: "Run"}, {Text: "Kind"}, {Text: "Reason"}}}
 	for _, run := range r.Runs {
 		for _, b := range run.Blocks {
 			if b.Holds {
@@ -162,10 +162,9 @@ func (run ReleaseRun) section() *Section {
 	for _, why := range run.Review.State.Reasons() {
 		s.Notes = append(s.Notes, text(why))
 	}
-	for _, t := range []*Table{decisionTable(run.Review.Standings), waiverTable(run.Review), vacuousTable(run.Review.Calibration), originTable(run.Review.Origins)} {
-		if t != nil {
-			s.Tables = append(s.Tables, t)
-		}
+	s.Tables = run.Review.tables(s.ID)
+	for _, t := range s.Tables {
+		t.Caption += " of run " + text(run.Row.RunID)
 	}
 	if run.Deck != "" {
 		s.Links = []Link{{Text: "Deck of the run", Page: run.Deck}}

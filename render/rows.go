@@ -279,7 +279,8 @@ func (p *printer) row(r *Row, columns []byte, common string) {
 		}
 		p.cell(&r.Cells[i], k)
 	}
-	p.raw("\n")
+	// The end tag keeps the line break out of a last field that shows its own.
+	p.raw("</tr>\n")
 }
 
 // cell prints a field of a column that is mostly of kind column.

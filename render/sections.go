@@ -308,7 +308,7 @@ func (b *builder) lifecycle() *Section {
 		}
 		row := Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: text(st.Stage)}, {Text: orDash(where)}, from, took}}
 		if why {
-			row.Cells = append(row.Cells, Cell{Text: text(st.Reason), Class: "w"})
+			row.Cells = append(row.Cells, Cell{Text: visible(strings.TrimSpace(st.Reason), true), Class: "w"})
 		}
 		t.Rows = append(t.Rows, row)
 	}

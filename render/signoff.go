@@ -196,11 +196,7 @@ func (b *builder) signoff() *Section {
 	if r.AsLoaded && r.State.Entries > 0 {
 		s.Notes = append(s.Notes, "The run directory was not at hand: this is how the sign-off stood when the run was loaded. cvs verify on the run directory says what changed since.")
 	}
-	for _, t := range []*Table{decisionTable(r.Standings), waiverTable(r), vacuousTable(r.Calibration), originTable(r.Origins)} {
-		if t != nil {
-			s.Tables = append(s.Tables, t)
-		}
-	}
+	s.Tables = r.tables(s.ID)
 	if len(s.Tables) == 0 && len(s.Notes) == 0 && b.d.Problems["signoff"] == "" {
 		return nil
 	}
@@ -208,6 +204,22 @@ func (b *builder) signoff() *Section {
 		s.Mark = signoffMark(r.State.State)
 	}
 	return s
+}
+
+// tables are everything that was decided; section makes their ids and names its
+// own.
+func (r *Review) tables(section string) []*Table {
+	var out []*Table
+	for _, x := range []struct {
+		id string
+		t  *Table
+	}{{"decisions", decisionTable(r.Standings)}, {"waivers", waiverTable(r)}, {"vacuous", vacuousTable(r.Calibration)}, {"origins", originTable(r.Origins)}} {
+		if x.t != nil {
+			x.t.ID, x.t.Tools = section+"-"+x.id, true
+			out = append(out, x.t)
+		}
+	}
+	return out
 }
 
 func signoffMark(state string) *Mark {

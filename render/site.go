@@ -179,7 +179,7 @@ func WriteIndex(w io.Writer, entries []Entry, problems []string, o Options) erro
 		e := c[0]
 		m := e.mark()
 		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: orDash(text(e.Model))}, {Text: orDash(text(e.GPU))}, {Text: orDash(text(e.Driver))},
-			{Text: e.setup()}, e.deckLink(""), peakCell(e.Peak), {Class: "barcell", Spark: spark(peaks(c))}, e.changeCell(), {Text: strconv.Itoa(len(c)), Class: "n"}, {Text: "Show", Page: "history/" + e.HistoryName()}}})
+			{Text: e.setup(), Class: "nw"}, e.deckLink(""), peakCell(e.Peak), {Class: "barcell", Spark: spark(peaks(c))}, e.changeCell(), {Text: strconv.Itoa(len(c)), Class: "n"}, {Text: "Show", Page: "history/" + e.HistoryName()}}})
 	}
 	per.Tables = []*Table{t}
 	all := &Section{ID: "runs", Title: "All runs", Count: strconv.Itoa(len(entries)), Intro: "Newest first. A name leads to the run's deck."}
@@ -197,7 +197,7 @@ func WriteHistory(w io.Writer, entries []Entry, o Options) error {
 	entries = newestFirst(entries)
 	e := entries[0]
 	s := &site{Title: "History · " + text(e.Model) + " · cvs", Eyebrow: "History of a configuration", Heading: orDash(text(e.Model)), Footer: siteFooter(o),
-		Sub: []string{orDash(text(e.GPU)), orDash(text(e.Driver)), e.setup(), plural(len(entries), "run")}}
+		Sub: slices.DeleteFunc([]string{text(e.GPU), text(e.Driver), e.setup(), plural(len(entries), "run")}, func(s string) bool { return s == "" })}
 	s.stale(entries)
 	type series struct {
 		name    string
@@ -316,17 +316,26 @@ func runTable(entries []Entry, up string, identity bool) *Table {
 			cells[0].Small = "incomplete"
 		}
 		if identity {
-			cells = append(cells, Cell{Text: orDash(text(e.Model))}, Cell{Text: orDash(text(e.GPU))}, Cell{Text: orDash(text(e.Driver))}, Cell{Text: e.setup()})
+			cells = append(cells, Cell{Text: orDash(text(e.Model))}, Cell{Text: orDash(text(e.GPU))}, Cell{Text: orDash(text(e.Driver))}, Cell{Text: e.setup(), Class: "nw"})
 		}
 		failed := Cell{Text: fmt.Sprintf("%d of %d", e.Failed, e.Evaluated), Class: "n", Raw: strconv.Itoa(e.Failed), HasRaw: true}
 		if e.Evaluated == 0 {
 			failed = Cell{Text: "none judged", Class: "n dim", HasRaw: true}
 		}
-		cells = append(cells, Cell{Text: fmt.Sprintf("%d of %d", e.Measured, e.Expected), Class: "nw"}, failed, peakCell(e.Peak), e.changeCell(), Cell{Text: orDash(text(e.Image)), Class: "id"},
+		cells = append(cells, e.measured(), failed, peakCell(e.Peak), e.changeCell(), Cell{Text: orDash(text(e.Image)), Class: "id"},
 			Cell{Text: "JSON", Page: up + "runs/" + e.Folder + "/" + SidecarName})
 		t.Rows = append(t.Rows, Row{Mark: m, Cells: cells})
 	}
 	return t
+}
+
+// measured are the cells with a result, of those that were planned.
+func (e Entry) measured() Cell {
+	c := Cell{Text: fmt.Sprintf("%d of %d", e.Measured, e.Expected), Class: "nw"}
+	if e.Expected == 0 {
+		c.Text, c.Title = strconv.Itoa(e.Measured), "nothing was planned: made from loose results"
+	}
+	return c
 }
 
 func peakCell(v *float64) Cell {
@@ -344,7 +353,7 @@ func (e Entry) changeCell() Cell {
 	}
 	c := Cell{Text: percent(*e.Change), Class: "n", Title: exact(*e.Change), Raw: exact(*e.Change), HasRaw: true}
 	if e.ChangeLow != nil && e.ChangeHigh != nil && finite(*e.ChangeLow) && finite(*e.ChangeHigh) {
-		c.Small = percent(*e.ChangeLow) + " … " + percent(*e.ChangeHigh)
+		c.Small = strings.ReplaceAll(percent(*e.ChangeLow)+" … "+percent(*e.ChangeHigh), " ", "\u00a0")
 	}
 	return c
 }
@@ -421,9 +430,9 @@ func (s *site) write(w io.Writer, o Options, up string) error {
 	if err != nil {
 		return err
 	}
-	h := a.inPage(false)
+	h := a.inPage(false, s.Title)
 	if o.Shared {
-		h = a.beside(up, false)
+		h = a.beside(up, false, s.Title)
 	}
 	buf := bufio.NewWriter(w)
 	err = t.ExecuteTemplate(buf, "site", struct {

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"encoding/xml"
 	"fmt"
-	"html/template"
 	"io"
-	"io/fs"
 	"strings"
 
 	"cvs/templates"
@@ -292,16 +290,18 @@ func WriteSummary(w io.Writer, d *Data, o Options, deck string) error {
 	if err != nil {
 		return err
 	}
-	css, err := fs.ReadFile(files, "deck.css")
+	a, err := assetsOf(files)
 	if err != nil {
-		return fmt.Errorf("reading the page's assets: %w", err)
+		return err
 	}
+	h := a.inPage(false, page.Title)
+	h.Policy = policy(sourceHash(a.style) + " " + sourceHash([]byte(h.Paper)))
 	buf := bufio.NewWriter(w)
 	err = t.ExecuteTemplate(buf, "summary", struct {
 		*Deck
-		Policy, Link string
-		Style        template.CSS
-	}{page, policy(css), deck, template.CSS(css)})
+		head
+		Link string
+	}{page, h, deck})
 	if err != nil {
 		return fmt.Errorf("printing the summary: %w", err)
 	}

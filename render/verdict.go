@@ -48,7 +48,7 @@ func (b *builder) reasons() []Reason {
 	for _, c := range b.cells {
 		byID[c.CellID], byID[c.CellKey] = c, c
 	}
-	lines := b.d.Status.Reasons()
+	lines := b.reasonLines(byID)
 	var out []Reason
 	for i, line := range lines {
 		if i == most {
@@ -73,9 +73,42 @@ func (b *builder) reasons() []Reason {
 	return out
 }
 
+// runFailed begins the view's reason that the run itself gives.
+const runFailed = "the run failed: "
+
+// reasonLines are the view's reasons, one a line. A cell's reason may have lines
+// of its own, the end of a log: they are in the cell's card, and here only the
+// first of them is. What the run says of a cell that has a reason itself is said
+// once.
+func (b *builder) reasonLines(byID map[string]*cell) []string {
+	all := b.d.Status.ReasonText
+	for _, c := range b.cells {
+		if first, more, ok := strings.Cut(c.Reason, "\n"); ok && strings.TrimSpace(more) != "" {
+			all = strings.Replace(all, c.CellID+": "+c.Reason, c.CellID+": "+first+" …", 1)
+		}
+	}
+	if all == "" {
+		return nil
+	}
+	lines := strings.Split(all, "\n")
+	for _, line := range lines {
+		id, why, ok := strings.Cut(strings.TrimPrefix(line, runFailed), ": ")
+		if !ok || !strings.HasPrefix(line, runFailed) || byID[id] == nil {
+			continue
+		}
+		own := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, id+": ") })
+		if own < 0 {
+			continue
+		}
+		lines[own] = id + ": " + why
+		return slices.DeleteFunc(lines, func(l string) bool { return l == line })
+	}
+	return lines
+}
+
 // lead is the verdict in one sentence.
 func (b *builder) lead() string {
-	var failed, missing, evaluated, broken, would int
+	var failed, missing, evaluated, broken, beside, would int
 	for _, c := range b.cells {
 		switch c.State {
 		case warehouse.Fail:
@@ -91,6 +124,9 @@ func (b *builder) lead() string {
 		case bad(g.State):
 			evaluated++
 			broken++
+			if g.CellKey == "" {
+				beside++
+			}
 		case g.WouldFail:
 			would++
 		}
@@ -109,7 +145,20 @@ func (b *builder) lead() string {
 	case broken == 0:
 		parts = append(parts, fmt.Sprintf("%d of %s failed", failed, plural(len(b.cells), "cell")))
 	default:
-		parts = append(parts, fmt.Sprintf("%d of %s failed, in %d of %s", broken, plural(evaluated, "evaluated gate"), failed, plural(len(b.cells), "cell")))
+		where := fmt.Sprintf("in %d of %s", failed, plural(len(b.cells), "cell"))
+		switch {
+		case beside == broken:
+			where = "all of them on checks beside the cells"
+			if broken == 1 {
+				where = "on a check beside the cells"
+			}
+		case beside > 0:
+			where += fmt.Sprintf(" and %d on checks beside them", beside)
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s failed, %s", broken, plural(evaluated, "evaluated gate"), where))
+	}
+	if b.tasksOnly() {
+		parts = append(parts, plural(len(b.d.Accuracy), "accuracy value")+" recorded, no cell planned")
 	}
 	if missing > 0 {
 		verb := "have"
@@ -162,7 +211,10 @@ func (b *builder) tallies() []Tally {
 	if n := b.orphans(); n > 0 {
 		total += " · " + plural(n, "orphan")
 	}
-	out := []Tally{tally("Cells", total, len(b.cells), cells)}
+	var out []Tally
+	if !b.tasksOnly() {
+		out = append(out, tally("Cells", total, len(b.cells), cells))
+	}
 	for _, g := range b.gates {
 		gates[shown(g)]++
 	}

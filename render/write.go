@@ -30,9 +30,9 @@ func write(w io.Writer, d *Deck, files fs.FS) error {
 	if err != nil {
 		return err
 	}
-	p := page{Deck: d, Data: d.data, head: a.inPage(true)}
+	p := page{Deck: d, Data: d.data, head: a.inPage(true, d.Title)}
 	if d.shared {
-		p.head = a.beside("../../", true)
+		p.head = a.beside("../../", true, d.Title)
 	}
 	buf := bufio.NewWriterSize(w, 1<<16)
 	if err := t.ExecuteTemplate(buf, "deck", p); err != nil {
@@ -54,8 +54,8 @@ func pageTemplate(files fs.FS) (*template.Template, error) {
 
 // policy is the page's Content-Security-Policy: nothing may be requested, and
 // only exactly these bytes may style or run.
-func policy(style []byte, scripts ...[]byte) string {
-	p := "default-src 'none'; style-src " + sourceHash(style) + "; script-src"
+func policy(styles string, scripts ...[]byte) string {
+	p := "default-src 'none'; style-src " + styles + "; script-src"
 	if len(scripts) == 0 {
 		p += " 'none'"
 	}

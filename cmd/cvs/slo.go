@@ -288,10 +288,10 @@ func runSLO(ctx context.Context, e *env, o sloOptions, args []string) error {
 }
 
 // ServiceLevel answers the level that the command line asks about.
-func (s *deckSource) ServiceLevel(ctx context.Context, runID string) (string, []warehouse.SLORow, error) {
+func (s *deckSource) ServiceLevel(ctx context.Context, runID string) (string, []warehouse.Objective, []warehouse.SLORow, error) {
 	if len(s.level) == 0 {
-		return "", nil, nil
+		return "", nil, nil, nil
 	}
 	rows, err := s.SLO(ctx, runID, s.level)
-	return levelWords(s.level), rows, err
+	return levelWords(s.level), s.level, rows, err
 }

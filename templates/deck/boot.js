@@ -129,7 +129,11 @@
     return box;
   }
   var words = { na: ["na", "n/a"], record: ["record", "record only"], would: ["warn", "would fail"], error: ["error", "no result"] };
-  function mark(s) { return words[s] || [/^(pass|fail|invalid|info|skipped)$/.test(s) ? s : "warn", s]; }
+  var WAIVED = " (waived)";
+  function mark(s) {
+    if (s.endsWith(WAIVED)) { var m = mark(s.slice(0, -WAIVED.length)); return [m[0], m[1] + WAIVED]; }
+    return words[s] || [/^(pass|fail|invalid|info|skipped)$/.test(s) ? s : "warn", s];
+  }
   var dash = { text: "\u2014", cls: "n dim" };
 
   // fill shows everything of one cell of a large deck.
@@ -148,7 +152,7 @@
         var got = g[7][k] ? odd[2] : values ? values[1][m] : null;
         gated[m] = true;
         line += g[6][k];
-        var lost = state === "fail" || state === "invalid";
+        var lost = /^(fail|invalid)/.test(state);
         rows.push({ bad: lost || state === "would" ? 0 : 1, state: mark(state)[0], cells: [
           { mark: mark(state) }, { text: data.labels[m], title: data.names[m] },
           got === null || got === undefined ? (odd[1] ? { text: odd[1], cls: "n bad", title: "not usable as a number" } : dash) :
@@ -512,7 +516,7 @@
       var menu = el("div", { className: "menu" });
       heads.forEach(function (th, k) {
         if (!k) return; // the row's name stays
-        var unit = th.querySelector("small"), label = th.firstChild.textContent + (unit ? " " + unit.textContent : "");
+        var unit = th.querySelector("small"), label = (th.firstChild ? th.firstChild.textContent : "Column " + (k + 1)) + (unit ? " " + unit.textContent : "");
         var box = el("input", { type: "checkbox", checked: true });
         box.addEventListener("change", function () {
           hide(boxes.map(function (b, j) { return b.checked ? -1 : j + 1; }).filter(function (j) { return j > 0; }));
@@ -550,7 +554,13 @@
       }
     };
   }
-  all("table[data-tools]").forEach(tools);
+  // A table that gets no tools takes nothing from the others.
+  all("table[data-tools]").forEach(function (t) {
+    try { tools(t); } catch (e) {
+      t.closest(".tw").before(el("p", { className: "problem", textContent: "This table cannot be filtered or saved: " + e.message + "." }));
+      console.error(e);
+    }
+  });
   // The rows that were not laid out at first, one table at a time; all of them
   // before somebody searches the page.
   var whole = loaded;
