@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,9 +49,23 @@ func (b *builder) checks() *Section {
 		Intro: "Gates on what is not a sweep cell. They count for the verdict like any other."}
 	t := &Table{ID: "checks-table", Caption: "Gates of accuracy and other checks", Tall: true, Tools: true,
 		Head: append(gateHead(), Column{Text: "Task"}, Column{Text: "Threshold"}, Column{Text: "Reason"})}
+	// Where one file sets them all, its name need not take the reasons' room.
+	files := map[string]bool{}
+	for _, g := range rows {
+		if g.File != "" {
+			files[g.File] = true
+		}
+	}
+	if len(files) == 1 {
+		for f := range files {
+			s.Intro += " The thresholds are set in " + text(f) + "."
+		}
+		t.Head[len(t.Head)-2] = Column{Text: "Line", Class: "n"}
+	}
+	slices.SortStableFunc(rows, func(x, y warehouse.GateRow) int { return rank(x.State) - rank(y.State) })
 	for i := range rows {
 		g := &rows[i]
-		t.Rows = append(t.Rows, Row{Mark: gateMark(g), Cells: append(gateCells(g), Cell{Text: text(g.CellID)}, thresholdCell(g, false), Cell{Text: text(g.Reason), Class: "w"})})
+		t.Rows = append(t.Rows, Row{Mark: gateMark(g), Cells: append(gateCells(g), Cell{Text: text(g.CellID)}, thresholdCell(g, len(files) == 1), Cell{Text: text(g.Reason), Class: "w"})})
 	}
 	s.Tables = []*Table{t}
 	return s

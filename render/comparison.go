@@ -15,6 +15,7 @@ type Side struct {
 	Baseline *warehouse.Baseline // identity and values
 	Run      *warehouse.RunRow   // nil for a file, which knows less of itself
 	Verdict  string              // of the run's own gates, "" where it is not known
+	SLO      []warehouse.SLORow  // how far it meets the comparison's service level
 }
 
 // A Pair is the run of the deck against one other run.
@@ -30,6 +31,8 @@ type Pair struct {
 type Comparison struct {
 	Now   Side
 	Pairs []Pair
+	Level string // a service level in words; "": none was asked about
+	Want  []warehouse.Objective
 	means map[string]warehouse.MeanChange
 }
 
@@ -207,12 +210,16 @@ func BuildComparison(c *Comparison, o Options) *Deck {
 	if len(c.Pairs) > 1 {
 		d.Sections = append(d.Sections, v.beside())
 	}
+	if s := v.levels(); s != nil {
+		d.Sections = append(d.Sections, s)
+	}
 	for i := range c.Pairs {
 		d.Sections = append(d.Sections, v.pair(i))
 	}
 	for i := range c.Pairs {
 		d.Sections = append(d.Sections, v.changed(i))
 	}
+	d.nameTables()
 	d.Footer = b.footer(o)
 	d.Footer[0] = strings.Replace(d.Footer[0], "Every verdict on this page was decided by", "Every comparison on this page was made by", 1)
 	var err error

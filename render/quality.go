@@ -1,9 +1,7 @@
 package render
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -359,50 +357,5 @@ func (b *builder) kernel() *Section {
 		t.Rows = append(t.Rows, Row{Mark: m, Cells: []Cell{{Mark: &m}, {Text: text(r.Host)}, {Text: when}, {Text: strings.ReplaceAll(text(r.Source), "_", " ")}, {Text: strconv.Itoa(r.Times), Class: "n"}, {Text: text(r.Line), Class: "w id"}}})
 	}
 	s.Tables = []*Table{t}
-	return s
-}
-
-// levelSQL is a service level as a text of SQL, for a format.
-func levelSQL(want []warehouse.Objective) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)     // a reader copies it
-	if e.Encode(want) != nil { // a bound that is no number; it was refused long before
-		return "'[]'"
-	}
-	quoted := strings.ReplaceAll(text(strings.TrimSpace(b.String())), "'", "''")
-	return "'" + strings.ReplaceAll(quoted, "%", "%%") + "'"
-}
-
-// serviceLevel is how far each shape meets the level that was asked about.
-func (b *builder) serviceLevel() *Section {
-	q := &b.d.Beside
-	if q.Level == "" {
-		return b.failedPanel("slo", "Service level")
-	}
-	s := &Section{ID: "slo", Title: "Service level", Count: strconv.Itoa(len(q.SLO)), Queries: b.sql("SELECT * FROM slo(%s, " + levelSQL(q.Want) + ")"),
-		Intro: "The highest measured concurrency of each shape at which " + text(q.Level) + ". A missing value does not meet it; nothing is interpolated. This is an answer, not a gate."}
-	t := &Table{ID: "slo-table", Caption: "Highest concurrency that meets the service level", Tools: true, Head: []Column{{Text: "ISL", Class: "n"}, {Text: "OSL", Class: "n"}, {Text: "Shape"},
-		{Text: "Concurrency", Class: "n"}, {Text: "Next that does not", Class: "n"}, {Text: "Because"}, {Text: "Measured", Class: "n"}}}
-	for _, r := range q.SLO {
-		best, next, why := Cell{Text: "none", Class: "n bad", Raw: "0", HasRaw: true}, Cell{Text: "—", Class: "n dim", HasRaw: true}, text(r.NextReason)
-		if r.Concurrency != nil {
-			best = Cell{Text: grouped(float64(*r.Concurrency), 0), Class: "n"}
-		}
-		if r.NextConcurrency != nil {
-			next = Cell{Text: grouped(float64(*r.NextConcurrency), 0), Class: "n"}
-		}
-		if r.OpenEnd {
-			why = "the highest measured concurrency meets it: the limit is not known"
-		}
-		if r.MissedBelow != "" {
-			why = strings.TrimPrefix(why+"; missed at the lower "+text(r.MissedBelow), "; ")
-		}
-		t.Rows = append(t.Rows, Row{Mark: Mark{Class: "info"}, Cells: []Cell{whole(r.ISL), whole(r.OSL), {Text: text(r.Shape), Class: "id"}, best, next, {Text: orDash(why), Class: "w"}, {Text: fmt.Sprintf("%d of %d", r.Measured, r.Cells), Class: "n"}}})
-	}
-	s.Tables = []*Table{t}
-	if t.Rows == nil {
-		s.Tables, s.Empty = nil, "No cell was planned and no result was found."
-	}
 	return s
 }

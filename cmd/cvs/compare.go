@@ -90,8 +90,6 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 	switch {
 	case o.html != "" && len(args) < 2:
 		return badInput("--html needs the runs to compare: cvs compare RUN OTHER --html %s", o.html)
-	case o.html != "" && o.slo != "":
-		return badInput("--slo is answered in text, and on the deck of a run (cvs deck --slo); leave out --html")
 	case o.html == "" && len(args) > 2:
 		return badInput("three runs are compared on a page; name its file with --html")
 	}
@@ -110,7 +108,7 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 	}
 	defer db.Close()
 	if o.html != "" {
-		return compareOnPage(ctx, e, o, db, j, sides)
+		return compareOnPage(ctx, e, o, db, j, sides, level)
 	}
 	c := comparedWith(e, db, "")
 	if other != "" {
@@ -143,8 +141,8 @@ func runCompare(ctx context.Context, e *env, o compareOptions, args []string) er
 }
 
 // compareOnPage writes the page and says the most important of it.
-func compareOnPage(ctx context.Context, e *env, o compareOptions, db *warehouse.DB, j *judgement, sides []string) error {
-	c, err := compareDeck(ctx, e, o, db, j, sides)
+func compareOnPage(ctx context.Context, e *env, o compareOptions, db *warehouse.DB, j *judgement, sides []string, level []warehouse.Objective) error {
+	c, err := compareDeck(ctx, e, o, db, j, sides, level)
 	if err != nil {
 		return err
 	}

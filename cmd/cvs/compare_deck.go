@@ -18,7 +18,7 @@ import (
 const maxSides = 3
 
 // compareDeck writes the page of a run beside one or two others.
-func compareDeck(ctx context.Context, e *env, o compareOptions, db *warehouse.DB, j *judgement, args []string) (*render.Comparison, error) {
+func compareDeck(ctx context.Context, e *env, o compareOptions, db *warehouse.DB, j *judgement, args []string, level []warehouse.Objective) (*render.Comparison, error) {
 	if err := refuseComparisonOver(o.html, e, o, args); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,13 @@ func compareDeck(ctx context.Context, e *env, o compareOptions, db *warehouse.DB
 	if err != nil {
 		return nil, err
 	}
-	c := &render.Comparison{Now: now}
+	c := &render.Comparison{Now: now, Want: level}
+	if level != nil {
+		c.Level = levelWords(level)
+		if c.Now.SLO, err = db.SLO(ctx, now.Run.RunID, level); err != nil {
+			return nil, badStore(err)
+		}
+	}
 	for _, want := range args[1:] {
 		other, err := otherSide(ctx, e, o, db, args[0], want)
 		if err != nil {
@@ -34,6 +40,11 @@ func compareDeck(ctx context.Context, e *env, o compareOptions, db *warehouse.DB
 		}
 		if other.Baseline.RunID != "" && other.Baseline.RunID == now.Baseline.RunID {
 			return nil, badInput("%s is the run to be compared itself", want)
+		}
+		if level != nil && other.Run != nil {
+			if other.SLO, err = db.SLO(ctx, other.Run.RunID, level); err != nil {
+				return nil, badStore(err)
+			}
 		}
 		if err := c.Add(ctx, &warehouse.Compared{DB: db, Prev: other.Baseline, Parity: other.Baseline}, other); err != nil {
 			return nil, badStore(fmt.Errorf("compare with %s: %w", want, err))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -31,5 +32,27 @@ func TestParseSLO(t *testing.T) {
 	// every mistake at once
 	if _, err := parseSLO("a<=1,b<=2"); err == nil || strings.Count(err.Error(), "unknown metric") != 2 {
 		t.Errorf("two mistakes: %v", err)
+	}
+}
+
+// A comparison page says for both runs up to which concurrency they meet a
+// service level.
+func TestCompareSLO(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one := reviewRun{id: "r1", driver: "atom"}.write(t, dir)
+	two := reviewRun{id: "r2", driver: "vllm_atom"}.write(t, dir)
+	page := filepath.Join(dir, "both.html")
+	if res := cvsCommand(t, nil, "compare", one, two, "--html", page, "--slo", "output_throughput>=150"); res.code != 0 {
+		t.Fatalf("exit %d\n%s", res.code, res.stderr)
+	}
+	text := readFile(t, page)
+	for _, want := range []string{"id=slo-table", "SELECT * FROM slo(&#39;r1&#39;", "SELECT * FROM slo(&#39;r2&#39;", "the highest measured concurrency meets it"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if res := cvsCommand(t, nil, "compare", one, two, "--html", page, "--slo", "p99_tfft_ms<=1"); res.code != 2 {
+		t.Errorf("a metric that is none: exit %d\n%s", res.code, res.stderr)
 	}
 }
