@@ -6,7 +6,10 @@
 // SQL, hosts or run directories.
 package render
 
-import "html/template"
+import (
+	"html/template"
+	"iter"
+)
 
 // A Deck is a page ready to print: text and chart options, with no number left
 // to format. Every string in it may come from outside and is escaped when
@@ -134,6 +137,45 @@ type Table struct {
 	Tools   bool   // script adds sorting, filters and CSV
 	Head    []Column
 	Rows    []Row
+	// Each makes the rows one by one, twice, where they are too many to be held; it
+	// stands in place of Rows.
+	Each iter.Seq[Row]
+}
+
+// fillRows makes a row of each item, or has them made when the table is printed.
+func fillRows[T any](t *Table, late bool, items []T, row func(T) Row) {
+	if late {
+		t.Each = func(yield func(Row) bool) {
+			for _, x := range items {
+				if !yield(row(x)) {
+					return
+				}
+			}
+		}
+		return
+	}
+	for _, x := range items {
+		t.Rows = append(t.Rows, row(x))
+	}
+}
+
+// rows are all rows of a table, however they are kept.
+func (t *Table) rows() iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		if t.Each != nil {
+			for r := range t.Each {
+				if !yield(&r) {
+					return
+				}
+			}
+			return
+		}
+		for i := range t.Rows {
+			if !yield(&t.Rows[i]) {
+				return
+			}
+		}
+	}
 }
 
 // A Column is the head of a column. Class "n" aligns numbers.

@@ -221,8 +221,8 @@ func (b *builder) matrix() *Section {
 	for _, name := range tiers {
 		t.Head = append(t.Head, Column{Text: tierLabel(name)})
 	}
-	for _, c := range cells {
-		row := Row{Mark: c.mark, Cells: []Cell{b.cellLink(c), b.state(c)}}
+	fillRows(t, b.large(), cells, func(c *cell) Row {
+		row := Row{Mark: c.mark, Cells: append(make([]Cell, 0, len(t.Head)), b.cellLink(c), b.state(c))}
 		if margins {
 			row.Cells = append(row.Cells, Cell{Text: orDash(tightest(c))})
 		}
@@ -232,8 +232,8 @@ func (b *builder) matrix() *Section {
 		for _, name := range tiers {
 			row.Cells = append(row.Cells, tierCell(c, name))
 		}
-		t.Rows = append(t.Rows, row)
-	}
+		return row
+	})
 	s.Tables = []*Table{t}
 	return s
 }

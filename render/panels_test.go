@@ -187,7 +187,7 @@ func TestWaivedInLarge(t *testing.T) {
 		t.Error("the data of a large deck does not mark the waived gate")
 	}
 	var tier Cell
-	for _, r := range b.matrix().Tables[0].Rows {
+	for r := range b.matrix().Tables[0].rows() {
 		for _, c := range r.Cells[2:] {
 			if c.Mark != nil && strings.HasSuffix(c.Mark.Word, waivedWord) {
 				tier = c

@@ -171,13 +171,12 @@ func (p *printer) table(t *Table) {
 		p.raw("</th>")
 	}
 	p.raw("</tr></thead><tbody")
-	columns := columnKinds(t)
+	columns, word := columnKinds(t)
 	p.attr("class", columnClass(columns))
-	word := commonWord(t)
 	p.attr("data-state", word)
 	p.raw(">\n")
-	for i := range t.Rows {
-		p.row(&t.Rows[i], columns, word)
+	for r := range t.rows() {
+		p.row(r, columns, word)
 	}
 	p.raw("</tbody></table></div>\n")
 }
@@ -203,30 +202,42 @@ func (c *Cell) kind() (kind byte, rest string) {
 	return 0, c.Class
 }
 
-// columnKinds are the kinds of most fields of each column.
-func columnKinds(t *Table) []byte {
-	kinds := make([]byte, min(len(t.Head), mostColumns))
-	for col := range kinds {
-		var numbers, passes int
-		for i := range t.Rows {
-			if col >= len(t.Rows[i].Cells) {
-				continue
-			}
-			switch k, _ := t.Rows[i].Cells[col].kind(); k {
+// columnKinds are the kinds of most fields of each column, and the status of the
+// rows that went well, for the filter; "" where they have none or not all the
+// same.
+func columnKinds(t *Table) (kinds []byte, word string) {
+	kinds = make([]byte, min(len(t.Head), mostColumns))
+	numbers, passes := make([]int, len(kinds)), make([]int, len(kinds))
+	n, one := 0, true
+	for r := range t.rows() {
+		n++
+		for col := range min(len(kinds), len(r.Cells)) {
+			switch k, _ := r.Cells[col].kind(); k {
 			case numberKind:
-				numbers++
+				numbers[col]++
 			case passedKind:
-				passes++
+				passes[col]++
 			}
 		}
-		switch half := len(t.Rows) / 2; {
-		case numbers > half:
+		switch m := &r.Mark; {
+		case m.Class == "" || m.Class == "pass" && (m.Word == "" || word != "" && m.Word != word):
+			one = false
+		case m.Class == "pass":
+			word = m.Word
+		}
+	}
+	for col := range kinds {
+		switch half := n / 2; {
+		case numbers[col] > half:
 			kinds[col] = numberKind
-		case passes > half:
+		case passes[col] > half:
 			kinds[col] = passedKind
 		}
 	}
-	return kinds
+	if !one {
+		word = ""
+	}
+	return kinds, word
 }
 
 // columnClass is one class for each column of a kind: n3 for numbers in the
@@ -243,21 +254,6 @@ func columnClass(kinds []byte) string {
 		b = strconv.AppendInt(append(b, k), int64(i+1), 10)
 	}
 	return string(b)
-}
-
-// commonWord is the status of the rows that went well, for the filter; "" where
-// they have none or not all the same.
-func commonWord(t *Table) string {
-	word := ""
-	for i := range t.Rows {
-		switch m := &t.Rows[i].Mark; {
-		case m.Class == "" || m.Class == "pass" && (m.Word == "" || word != "" && m.Word != word):
-			return ""
-		case m.Class == "pass":
-			word = m.Word
-		}
-	}
-	return word
 }
 
 // row prints a line; common is the status that the table says for all rows that

@@ -142,7 +142,7 @@ func (b *builder) results() *Section {
 	if b.large() {
 		t.Head[0].Metric = "key"
 	}
-	for _, c := range cells {
+	fillRows(t, b.large(), cells, func(c *cell) Row {
 		row := Row{Mark: c.mark, Cells: make([]Cell, 0, len(t.Head))}
 		name := b.cellLink(c)
 		if b.large() && !c.attention() {
@@ -174,8 +174,8 @@ func (b *builder) results() *Section {
 		if len(hosts) != 1 {
 			row.Cells = append(row.Cells, Cell{Text: orDash(c.hosts()), Class: "host"})
 		}
-		t.Rows = append(t.Rows, row)
-	}
+		return row
+	})
 	s.Tables = []*Table{t}
 	return s
 }
@@ -291,7 +291,7 @@ func (b *builder) lifecycle() *Section {
 		hosts[st.Host] = true
 	}
 	s.Timeline = timeline(stages, first, last)
-	for _, st := range stages {
+	fillRows(t, b.large(), stages, func(st warehouse.StageRow) Row {
 		m := stageMark(st.Status)
 		where := text(st.CellID)
 		if len(hosts) > 1 || where == "" {
@@ -310,8 +310,8 @@ func (b *builder) lifecycle() *Section {
 		if why {
 			row.Cells = append(row.Cells, Cell{Text: visible(strings.TrimSpace(st.Reason), true), Class: "w"})
 		}
-		t.Rows = append(t.Rows, row)
-	}
+		return row
+	})
 	s.Tables = []*Table{t}
 	return s
 }
@@ -386,16 +386,14 @@ func (b *builder) artifacts() *Section {
 		} else {
 			t.Title, t.Caption = capital(kind), "Artefacts: "+kind
 		}
-		for _, f := range files {
-			if kind != "" && f.kind != kind {
-				continue
-			}
+		ours := slices.DeleteFunc(slices.Clone(files), func(f file) bool { return kind != "" && f.kind != kind })
+		fillRows(t, b.large(), ours, func(f file) Row {
 			cells := []Cell{{Text: text(f.path)}, {Text: f.kind}, f.cell, {Text: grouped(float64(f.bytes), 0), Class: "n"}, {Text: text(f.sum)}}
 			if kind != "" {
 				cells = slices.Delete(cells, 1, 2)
 			}
-			t.Rows = append(t.Rows, Row{Cells: cells})
-		}
+			return Row{Cells: cells}
+		})
 		s.Tables = append(s.Tables, t)
 	}
 	return s

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -269,11 +268,7 @@ func WriteJSON(w io.Writer, d *Data, o Options) error {
 
 // WriteJSONFile writes the sidecar to path as [WriteFile] writes the deck.
 func WriteJSONFile(path string, d *Data, o Options) error {
-	var b bytes.Buffer
-	if err := WriteJSON(&b, d, o); err != nil {
-		return err
-	}
-	return replace(path, b.Bytes())
+	return WriteTo(path, func(w io.Writer) error { return WriteJSON(w, d, o) })
 }
 
 func side(d *Data, o Options) sidecar {

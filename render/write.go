@@ -2,7 +2,6 @@ package render
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -80,23 +79,11 @@ func integrity(b []byte) string {
 // WriteFile prints the deck to path. The file is replaced only by a whole deck:
 // whatever was there survives a failure.
 func WriteFile(path string, d *Deck) error {
-	var b bytes.Buffer
-	if err := Write(&b, d); err != nil {
-		return err
-	}
-	return replace(path, b.Bytes())
+	return WriteTo(path, func(w io.Writer) error { return Write(w, d) })
 }
 
 // WriteTo writes one of the other pages to path as [WriteFile] writes the deck.
 func WriteTo(path string, write func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return err
-	}
-	return replace(path, b.Bytes())
-}
-
-func replace(path string, data []byte) error {
 	// The temporary file stands beside the target, so that the rename never
 	// crosses a file system.
 	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
@@ -104,7 +91,7 @@ func replace(path string, data []byte) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	defer f.Cleanup() // nothing to tell: the rename itself is reported
-	if _, err := f.Write(data); err != nil {
+	if err := write(f); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if err := f.CloseAtomicallyReplace(); err != nil {
