@@ -42,10 +42,17 @@ func Build(d *Data, o Options) *Deck {
 	deck.Families = b.families()
 	deck.Worst = b.worst()
 	deck.Card = b.card()
-	for _, s := range []func() *Section{b.matrix, b.charts, b.front, b.distributions, b.previous, b.changed, b.golden, b.parity, b.scaling,
-		b.results, b.cellCards, b.serviceLevel, b.checks, b.accuracy, b.needles, b.drafts, b.telemetry, b.kernel, b.tasks, b.quality, b.lifecycle, b.logs, b.signoff, b.artifacts, b.notes} {
-		if sec := s(); sec != nil {
-			sec.Problem = text(d.Problems[sec.ID])
+	for _, p := range []struct {
+		id   string
+		make func() *Section
+	}{{"gates", b.matrix}, {"charts", b.charts}, {"interactivity", b.front}, {"distributions", b.distributions}, {"previous", b.previous}, {"changed", b.changed}, {"golden", b.golden},
+		{"parity", b.parity}, {"scaling", b.scaling}, {"results", b.results}, {"cells", b.cellCards}, {"slo", b.serviceLevel}, {"checks", b.checks}, {"accuracy", b.accuracy}, {"needles", b.needles},
+		{"drafts", b.drafts}, {"telemetry", b.telemetry}, {"kernel", b.kernel}, {"tasks", b.tasks}, {"quality", b.quality}, {"lifecycle", b.lifecycle}, {"logs", b.logs}, {"signoff", b.signoff},
+		{"artifacts", b.artifacts}, {"notes", b.notes}} {
+		if sec := panel(p.id, p.make); sec != nil {
+			if why := d.Problems[sec.ID]; why != "" {
+				sec.Problem = text(why)
+			}
 			if sec.Empty != "" && sec.Problem == "" && b.tasksOnly() && aboutCells[sec.ID] {
 				continue
 			}
@@ -62,6 +69,17 @@ func Build(d *Data, o Options) *Deck {
 	return deck
 }
 
+// panel makes one section. What goes wrong in it, a mistake of this program even,
+// is told in its place: a reviewer needs the rest of the deck.
+func panel(id string, make func() *Section) (s *Section) {
+	defer func() {
+		if r := recover(); r != nil {
+			s = &Section{ID: id, Title: capital(id), Problem: text(fmt.Sprintf("a mistake in cvs: %v", r))}
+		}
+	}()
+	return make()
+}
+
 // aboutCells are the sections that a run of accuracy tasks alone has nothing for.
 var aboutCells = map[string]bool{"gates": true, "charts": true, "interactivity": true, "previous": true, "golden": true, "parity": true, "scaling": true, "results": true, "cells": true}
 
@@ -76,6 +94,8 @@ type builder struct {
 	order []*cell              // the failing ones first
 	by    map[string]*cell
 	ids   map[string]bool
+
+	gateIDs map[*warehouse.GateRow]string
 
 	attempts map[string][]warehouse.AttemptRow
 	labels   map[string]string // of the run
@@ -127,7 +147,7 @@ func (c *cell) tier(name string) *warehouse.TierRow {
 }
 
 func newBuilder(d *Data) *builder {
-	b := &builder{d: d, by: map[string]*cell{}, ids: map[string]bool{}, attempts: map[string][]warehouse.AttemptRow{}, labels: labels(d.Run.Labels)}
+	b := &builder{d: d, by: map[string]*cell{}, ids: map[string]bool{}, gateIDs: map[*warehouse.GateRow]string{}, attempts: map[string][]warehouse.AttemptRow{}, labels: labels(d.Run.Labels)}
 	for _, a := range d.Attempts {
 		b.attempts[a.CellKey] = append(b.attempts[a.CellKey], a)
 	}

@@ -190,6 +190,9 @@ func (b *builder) worst() *Table {
 		where := Cell{Text: text(g.CellID)}
 		if c := b.by[g.CellKey]; c != nil {
 			where = b.cellLink(c)
+			if !b.large() || bad(g.State) {
+				cells[1].Href = b.gateID(c, g) // of the others a large deck's script makes rows
+			}
 		}
 		t.Rows = append(t.Rows, Row{Mark: mark(g.State), Cells: append(cells, where)})
 	}
@@ -302,11 +305,11 @@ func (b *builder) cellCards() *Section {
 		}
 		switch {
 		case !b.large():
-			card.Tables = []*Table{slim(cellGates(c, false)), slim(cellMetrics(c))}
+			card.Tables = []*Table{slim(b.cellGates(c, false)), slim(cellMetrics(c))}
 			card.Commands = commands(b.attempts[c.CellKey])
 		case c.attention():
 			card.Lazy = true
-			if t := slim(cellGates(c, true)); t.Rows != nil {
+			if t := slim(b.cellGates(c, true)); t.Rows != nil {
 				card.Tables = []*Table{t}
 			}
 		default:
@@ -386,7 +389,7 @@ func headline(c *cell) string {
 
 // cellGates are the gates of a cell, the violated ones first; only those with
 // failed.
-func cellGates(c *cell, failed bool) *Table {
+func (b *builder) cellGates(c *cell, failed bool) *Table {
 	t := &Table{Title: "Gates", Caption: "Gates of " + c.name, Empty: "No gate applies to this cell."}
 	rows := slices.Clone(c.gates)
 	if failed {
@@ -431,9 +434,23 @@ func cellGates(c *cell, failed bool) *Table {
 			// A gate that held says nothing that its row does not show.
 			reason = Cell{}
 		}
-		t.Rows = append(t.Rows, Row{Mark: gateMark(g), Cells: append(cells, thresholdCell(g, len(files) == 1), reason)})
+		t.Rows = append(t.Rows, Row{ID: b.gateID(c, g), Mark: gateMark(g), Cells: append(cells, thresholdCell(g, len(files) == 1), reason)})
 	}
 	return t
+}
+
+// gateID is the anchor of a gate's row in its cell's card.
+func (b *builder) gateID(c *cell, g *warehouse.GateRow) string {
+	id, ok := b.gateIDs[g]
+	if !ok {
+		name := strings.TrimPrefix(c.id, "cell-") + "-" + g.Metric
+		if g.Host != "" && c.gates[0].Host != g.Host {
+			name += "-" + g.Host
+		}
+		id = anchor("gate", name, b.ids)
+		b.gateIDs[g] = id
+	}
+	return id
 }
 
 // thresholdCell is where a gate was written; short leaves out the file.

@@ -1,11 +1,17 @@
 package render
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/net/html"
 
 	"cvs/warehouse"
 )
@@ -45,6 +51,7 @@ func TestPanels(t *testing.T) {
 			}
 		}
 	}
+	var queries strings.Builder
 	table("first screen", deck.Families)
 	table("first screen", deck.Worst)
 	var have []string
@@ -57,6 +64,7 @@ func TestPanels(t *testing.T) {
 			if strings.Contains(q, "%!") || !strings.HasSuffix(q, ";") {
 				t.Errorf("panel %s: SQL %q", s.ID, q)
 			}
+			fmt.Fprintf(&queries, "-- %s\n%s\n", s.ID, q)
 		}
 		for _, x := range s.Tables {
 			table(s.ID, x)
@@ -77,6 +85,16 @@ func TestPanels(t *testing.T) {
 				table(s.ID, x)
 			}
 		}
+	}
+	// A test of the command asks them of a warehouse.
+	golden := filepath.Join("testdata", "panels.sql")
+	if os.Getenv("UPDATE") == "1" {
+		if err := os.WriteFile(golden, []byte(queries.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || string(want) != queries.String() {
+		t.Errorf("the panels' SQL changed (%v; UPDATE=1 accepts it):\n%s", err, queries.String())
 	}
 	for _, id := range []string{"gates", "charts", "interactivity", "distributions", "previous", "changed", "golden", "parity", "scaling", "results", "cells", "slo", "checks", "accuracy",
 		"needles", "drafts", "telemetry", "kernel", "quality", "lifecycle", "logs", "signoff", "artifacts", "notes"} {
@@ -154,6 +172,10 @@ func TestLeadOfChecks(t *testing.T) {
 	if got := Build(d, testOptions).Verdict.Lead; !strings.Contains(got, "failed, on a check beside the cells") {
 		t.Errorf("lead %q", got)
 	}
+	d.Status.ReasonText = "mtp_quality mtp_quality mtp.empty_or_repeat_ratio: 1 > 0.1"
+	if got := Build(d, testOptions).Verdict.Reasons[0].Text; got != "mtp_quality mtp.empty_or_repeat_ratio: 1 > 0.1" {
+		t.Errorf("reason %q", got)
+	}
 	if got := Build(d, testOptions).Worst.Rows[0].Cells[6].Text; got != "mtp_quality" {
 		t.Errorf("the check is called %q", got)
 	}
@@ -196,5 +218,59 @@ func TestWaivedInLarge(t *testing.T) {
 	}
 	if tier.Mark == nil || tier.Mark.Word != "fail (waived)" {
 		t.Errorf("the matrix shows %+v", tier.Mark)
+	}
+}
+
+// A panel that panics is a box in its place, and so is a table; the others stay.
+func TestPanelFails(t *testing.T) {
+	t.Parallel()
+	s := panel("scaling", func() *Section { var d *Data; return &Section{Title: d.Notes} })
+	if s.ID != "scaling" || !strings.Contains(s.Problem, "a mistake in cvs: runtime error") {
+		t.Errorf("%+v", s)
+	}
+	x := &Table{Caption: "c", Head: []Column{{Text: "a"}}, Each: func(func(Row) bool) { panic("<b>") }}
+	if got := string(tableHTML(x)); !strings.Contains(got, "a mistake in cvs: &lt;b&gt;") || strings.Contains(got, "<table") {
+		t.Errorf("%s", got)
+	}
+}
+
+// Each gate has an anchor, to which the first screen leads.
+func TestGateAnchors(t *testing.T) {
+	t.Parallel()
+	deck := Build(fixture(), testOptions)
+	root, _ := parse(t, deck)
+	ids := map[string]bool{}
+	walk(root, func(n *html.Node) { ids[attr(n, "id")] = true })
+	for _, r := range deck.Worst.Rows {
+		if to := r.Cells[1].Href; !strings.HasPrefix(to, "gate-") || !ids[to] {
+			t.Errorf("the gate %s leads to %q", r.Cells[1].Text, to)
+		}
+	}
+	if !ids["gate-w1-1k-1k-conc16-p99-ttft-ms"] {
+		t.Error("a gate has no stable anchor")
+	}
+}
+
+func TestIdleTime(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	stage := func(from, to int) warehouse.StageRow {
+		s := warehouse.StageRow{StartedAt: ptr(start.Add(time.Duration(from) * time.Second))}
+		if to > 0 {
+			s.EndedAt = ptr(start.Add(time.Duration(to) * time.Second))
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		stages []warehouse.StageRow
+		want   int
+	}{
+		{[]warehouse.StageRow{stage(0, 5), stage(5, 9)}, 0},
+		{[]warehouse.StageRow{stage(8, 9), stage(0, 5), stage(1, 6)}, 2},
+		{[]warehouse.StageRow{stage(0, 0), stage(7, 8)}, 0},
+	} {
+		if got := idleTime(tt.stages, start.Add(20*time.Second)); got != time.Duration(tt.want)*time.Second {
+			t.Errorf("idle %s, want %d s", got, tt.want)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func TestQualityPanels(t *testing.T) {
 		"accuracy":  {"0.927", "higher"},
 	} {
 		s := section(t, deck, id)
-		if len(s.Tables) == 0 || id != "slo" && len(s.Queries) == 0 {
+		if len(s.Tables) == 0 || len(s.Queries) == 0 {
 			t.Errorf("%s: %d tables, %d queries", id, len(s.Tables), len(s.Queries))
 		}
 		for _, table := range s.Tables {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"html"
 	"html/template"
 	"strconv"
@@ -12,7 +13,16 @@ import (
 // them, which is seconds for a large sweep, and end tags and quotes that HTML
 // does not need are a third of its size. So they are written here, and every
 // value goes through [printer.text] or [printer.attr].
-func tableHTML(t *Table) template.HTML {
+func tableHTML(t *Table) (out template.HTML) {
+	defer func() {
+		if r := recover(); r != nil { // as in panel: the rows of a large deck are made here
+			p := printer{}
+			p.raw(`<p class="problem" role="alert">This table could not be printed: a mistake in cvs: `)
+			p.text(text(fmt.Sprint(r)))
+			p.raw("</p>\n")
+			out = template.HTML(p.b)
+		}
+	}()
 	p := printer{b: make([]byte, 0, 256+len(t.Rows)*(16+24*len(t.Head)))}
 	p.table(t)
 	return template.HTML(p.b)

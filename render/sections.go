@@ -278,7 +278,11 @@ func (b *builder) lifecycle() *Section {
 		}
 	}
 	wall := last.Sub(first)
-	s.Intro = fmt.Sprintf("%s from the first stage to the last recorded moment.", span(wall))
+	s.Intro = fmt.Sprintf("%s from the first stage to the last recorded moment", span(wall))
+	if idle := idleTime(stages, last); idle > 0 {
+		s.Intro += fmt.Sprintf(", of which no stage ran for %s", span(idle))
+	}
+	s.Intro += "."
 	s.Count = strconv.Itoa(len(stages))
 	t := &Table{ID: "stages", Caption: "Stages", Tall: true, Tools: true, Head: []Column{{Text: "Status"}, {Text: "Stage"}, {Text: "Where"},
 		{Text: "Start", Class: "n", Title: "after the first stage began"}, {Text: "Took", Class: "n"}}}

@@ -31,6 +31,28 @@ type Lane struct {
 // A LanePath draws all stages of a lane that went the same way.
 type LanePath struct{ Class, D string }
 
+// idleTime is how long no stage ran between the first and the last; a stage
+// without an end ran until last.
+func idleTime(stages []warehouse.StageRow, last time.Time) time.Duration {
+	byStart := slices.Clone(stages)
+	slices.SortStableFunc(byStart, func(x, y warehouse.StageRow) int { return x.StartedAt.Compare(*y.StartedAt) })
+	var idle time.Duration
+	busyUntil := *byStart[0].StartedAt
+	for _, st := range byStart {
+		if gap := st.StartedAt.Sub(busyUntil); gap > 0 {
+			idle += gap
+		}
+		end := last
+		if st.EndedAt != nil {
+			end = *st.EndedAt
+		}
+		if end.After(busyUntil) {
+			busyUntil = end
+		}
+	}
+	return idle
+}
+
 // timeline puts the stages in lanes, in the order in which they first ran.
 func timeline(stages []warehouse.StageRow, first, last time.Time) *Timeline {
 	wall := last.Sub(first)

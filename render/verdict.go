@@ -91,6 +91,17 @@ func (b *builder) reasonLines(byID map[string]*cell) []string {
 		return nil
 	}
 	lines := strings.Split(all, "\n")
+	for _, c := range b.d.Checks {
+		// A check that is its only target has one name.
+		if c.Scope != c.Target || c.Scope == "" {
+			continue
+		}
+		for i, line := range lines {
+			if rest, ok := strings.CutPrefix(line, c.Scope+" "+c.Target); ok {
+				lines[i] = c.Scope + rest
+			}
+		}
+	}
 	if i := slices.Index(lines, "nothing was measured"); i >= 0 && b.tasksOnly() {
 		lines[i] = "no cell was measured" // the view means cells, and accuracy was
 	}

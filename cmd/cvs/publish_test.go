@@ -180,6 +180,29 @@ func TestPublishMistakes(t *testing.T) {
 	}
 }
 
+// The SQL that a deck shows for each of its panels is SQL that a warehouse
+// answers.
+func TestPanelQueries(t *testing.T) {
+	t.Parallel()
+	db := manyRuns(t, 1)
+	text := readFile(t, filepath.Join("..", "..", "render", "testdata", "panels.sql"))
+	panel, n := "", 0
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "-- "); ok {
+			panel = name
+			continue
+		}
+		n++
+		if out, err := command(t, newSQL, nil, "--warehouse", db, line); err != nil {
+			t.Errorf("panel %s: %s: %v\n%s", panel, line, err, out)
+		}
+	}
+	if n < 24 {
+		t.Errorf("only %d queries", n)
+	}
+}
+
 // The summary goes to every place it is asked for, and the exit status is the
 // verdict.
 func TestSummary(t *testing.T) {

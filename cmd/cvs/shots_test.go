@@ -56,6 +56,7 @@ func TestShots(t *testing.T) {
 		}
 		shootPage(ctx, t, page, filepath.Join(dir, page.name+"-dark.png"), 1400, "dark")
 		shootPage(ctx, t, page, filepath.Join(dir, page.name+"-390.png"), 390, "light")
+		shootPage(ctx, t, page, filepath.Join(dir, page.name+".png"), 1400, "light") // as wide as a reader's who prints
 		printPage(ctx, t, page, filepath.Join(dir, page.name+".pdf"))
 	}
 }

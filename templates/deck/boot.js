@@ -554,6 +554,13 @@
       }
     };
   }
+  // The address of a section, to be copied.
+  all("section[id] > h2").forEach(function (h) {
+    var a = el("a", { className: "here", href: "#" + h.parentNode.id, textContent: "#" });
+    a.setAttribute("aria-label", "Link to " + h.firstChild.textContent);
+    h.append(a);
+  });
+
   // A table that gets no tools takes nothing from the others.
   all("table[data-tools]").forEach(function (t) {
     try { tools(t); } catch (e) {
