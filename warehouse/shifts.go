@@ -61,7 +61,7 @@ func findShiftsOf(ctx context.Context, x execer, identity, first string) error {
 	if _, err := x.ExecContext(ctx, "DELETE FROM change_point WHERE series_id = ? AND found_seq >= ?", identity, first); err != nil {
 		return err
 	}
-	if len(runs) < shortestHistory {
+	if len(runs) < shift.Shortest {
 		return nil
 	}
 	order := make(map[string]int, len(runs))
@@ -105,9 +105,6 @@ func findShiftsOf(ctx context.Context, x execer, identity, first string) error {
 	return insertShifts(ctx, x, rows)
 }
 
-// shortestHistory is the fewest runs in which a shift can be seen.
-const shortestHistory = 9
-
 // shiftsOf looks at each value from sequence first on, as if it had just come
 // in; level is the sequence of the run where the present level began.
 func shiftsOf(identity string, series []point, first, level string) [][]any {
@@ -119,6 +116,13 @@ func shiftsOf(identity string, series []point, first, level string) [][]any {
 	for start < len(series) && series[start].sequence < level {
 		start++
 	}
+	bad := shift.Neither
+	switch series[0].direction {
+	case "higher":
+		bad = shift.Lower
+	case "lower":
+		bad = shift.Higher
+	}
 	var rows [][]any
 	for n, p := range series {
 		if p.sequence < first {
@@ -128,14 +132,14 @@ func shiftsOf(identity string, series []point, first, level string) [][]any {
 		for from < n && series[from].order <= p.order-shiftRuns {
 			from++
 		}
-		s, ok := shift.Default().Last(values[from : n+1])
+		s, ok := shift.Default().Last(values[from:n+1], bad)
 		if !ok {
 			continue
 		}
 		at := from + s.At
 		start = at
 		worse := s.Pct < 0
-		if p.direction == "lower" {
+		if bad == shift.Higher {
 			worse = s.Pct > 0
 		}
 		rows = append(rows, []any{

@@ -15,9 +15,11 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"cvs/collect/metric"
+	"cvs/warehouse/shift"
 )
 
-// viewDigest changes with any view and with the metric table.
+// viewDigest changes with whatever the computed tables are computed by: any view,
+// the metric table, the search for shifts.
 func viewDigest() string {
 	h := sha256.New()
 	names, _ := fs.Glob(files, "sql/views/*.sql") // the pattern is ours and valid
@@ -27,6 +29,7 @@ func viewDigest() string {
 	}
 	table, _ := json.Marshal(metric.Table()) // plain strings and numbers
 	h.Write(table)
+	fmt.Fprintf(h, "%s %d", shift.Method, shift.Version)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
