@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-
-	"cvs/warehouse/shift"
 )
 
 // Measure computes the measurements of runs that were stored without, and looks
@@ -29,7 +27,7 @@ func (w *DB) Measure(ctx context.Context) error {
 	if err := w.db.QueryRowContext(ctx, "SELECT count(*) FROM run").Scan(&stored); err != nil {
 		return fmt.Errorf("measure: %w", err)
 	}
-	search := stored >= shift.Shortest // a shorter history can show no shift
+	search := stored >= ShortestHistory // a shorter history can show no shift
 	if search {
 		if err := w.late(ctx); err != nil {
 			return fmt.Errorf("measure: %w", err)

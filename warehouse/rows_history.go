@@ -42,7 +42,12 @@ type ChangePointRow struct {
 	PValue                                           float64
 	Method                                           string
 	Version                                          int
-	MovedWith                                        int // other shifts to the same side at the same run
+	ConfidencePct                                    float64
+	MovedWith                                        int        // other shifts to the same side at the same run
+	CellsMeasured                                    int        // that FirstRun measured
+	NextRun                                          string     // where the next level begins; "": no later shift
+	NextAt                                           *time.Time // UTC
+	NextBetterPct                                    *float64
 }
 
 // ChangePoints lists the lasting shifts whose new level began at or after since,
@@ -50,12 +55,12 @@ type ChangePointRow struct {
 func (w *DB) ChangePoints(ctx context.Context, since time.Time) ([]ChangePointRow, error) {
 	return readLate(ctx, w, "change_points", `
 		SELECT series_id, cell_key, slot, metric, unit, direction, last_run, first_run, found_run, first_at, before_n, after_n, before_mid, after_mid, change_pct, better_pct,
-			worse, p_value, method, version, moved_with
+			worse, p_value, method, version, confidence_pct, moved_with, cells_measured, coalesce(next_run, ''), next_at, next_better_pct
 		FROM change_points WHERE first_at >= ? ORDER BY first_at DESC, first_run, series_id, worse DESC, cell_key, slot, metric_ordinal`,
 		func(r *ChangePointRow) []any {
 			return []any{
 				&r.SeriesID, &r.CellKey, &r.Slot, &r.Metric, &r.Unit, &r.Direction, &r.LastRun, &r.FirstRun, &r.FoundRun, &r.FirstAt, &r.BeforeN, &r.AfterN,
-				&r.BeforeMid, &r.AfterMid, &r.ChangePct, &r.BetterPct, &r.Worse, &r.PValue, &r.Method, &r.Version, &r.MovedWith,
+				&r.BeforeMid, &r.AfterMid, &r.ChangePct, &r.BetterPct, &r.Worse, &r.PValue, &r.Method, &r.Version, &r.ConfidencePct, &r.MovedWith, &r.CellsMeasured, &r.NextRun, &r.NextAt, &r.NextBetterPct,
 			}
 		}, since.UTC())
 }

@@ -9,6 +9,10 @@ import (
 	"cvs/warehouse/shift"
 )
 
+// ShortestHistory is the fewest runs of a series in which a lasting shift can be
+// seen.
+const ShortestHistory = shift.Shortest
+
 // shiftRuns is how many runs of an identity the search looks back from a run.
 // It bounds what loading one run costs, however long the history is.
 const shiftRuns = 64
@@ -61,7 +65,7 @@ func findShiftsOf(ctx context.Context, x execer, identity, first string) error {
 	if _, err := x.ExecContext(ctx, "DELETE FROM change_point WHERE series_id = ? AND found_seq >= ?", identity, first); err != nil {
 		return err
 	}
-	if len(runs) < shift.Shortest {
+	if len(runs) < ShortestHistory {
 		return nil
 	}
 	order := make(map[string]int, len(runs))

@@ -61,14 +61,23 @@ func TestHistoryCommands(t *testing.T) {
 		t.Fatalf("%d regressions: %v", len(events), err)
 	}
 	for _, x := range events {
-		if !x.Worse || x.LastRun == "" || x.FirstRun == x.LastRun || len(x.Shifts) == 0 {
+		if !x.Worse || x.LastRun == "" || x.FirstRun == x.LastRun || len(x.Shifts) == 0 || x.CellsMoved == 0 || x.CellsMoved > x.CellsMeasured {
 			t.Errorf("event %+v", x)
 		}
 		for _, s := range x.Shifts {
-			if s.BetterPct >= 0 || s.PValue > 0.05 || s.Method == "" {
+			if s.BetterPct >= 0 || s.PValue > 0.1 || s.ConfidencePct != 100*(1-s.PValue) || s.Method == "" {
 				t.Errorf("shift %+v of %s", s, x.Series)
 			}
 		}
+	}
+	table := do("regressions")
+	for _, want := range []string{"first bad run: ", "last good run: ", "changed then: version: ", "output_throughput (+3 alike)", "no shift back since", "good again in 1 of 2 lines"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+	if all := do("regressions", "--improvements"); !strings.Contains(all, "better since") {
+		t.Errorf("no improvement in\n%s", all)
 	}
 	if out := do("regressions", "--since", "2027-01-01"); !strings.Contains(out, "no lasting shift") {
 		t.Errorf("regressions of the future:\n%s", out)

@@ -36,6 +36,25 @@
 // of a cell falls by it where it is large and rises where it is small (its median
 // from 1.1 to 1.4 %).
 //
+// What it does on a published history of nightly runs (2,955 comparisons of output
+// throughput; `go test ./warehouse -run TestShiftsOnHistory -v` prints this and
+// more):
+//
+//	alarms per 1,000 comparisons    5 % rule  losses  gains
+//	steady series                       55.4     2.7    0.9
+//	all series, real shifts with it     68.4     4.1    9.8
+//	configurations held out, all        62.1     4.6    1.3
+//
+//	loss put into copies of series          3 %   5 %   8 %   12 %   20 %
+//	found within five runs, per cent       43.4  76.2  92.6   98.8   99.6
+//	robust spread at most 3 %              49.5  88.7   100    100    100
+//	configurations held out                53.8  94.1  99.2    100    100
+//
+// Of the losses of 8 % that are found, the first bad run is named exactly in 88 %.
+// Time to first token is harder: its spread is four times as large, and 11 losses
+// per 1,000 comparisons are reported beside 200 of the 5 % rule. A loss that a real
+// gain follows within two runs, or that comes right after one, may be missed.
+//
 // It must know nothing of runs, metrics or databases.
 package shift
 
@@ -158,15 +177,25 @@ func (o Options) Last(values []float64, bad Bad) (Shift, bool) {
 			}
 			seen = len(before)
 			if s, apart := o.compare(before, after, bad); apart && (!ok || s.P < best.P) {
-				window := values[cut-len(before):]
-				at := turn(window)
-				s.At, s.Found = cut-len(before)+at, len(values)-1
-				s.Before, s.BeforeMid, s.AfterMid = at, median(window[:at]), median(window[at:])
-				best, ok = s, true
+				best, ok = place(s, values, cut-len(before), cut), true
 			}
 		}
 	}
 	return best, ok
+}
+
+// place says where within values[from:] the shift that shows at cut began, and how
+// large it is from there.
+func place(s Shift, values []float64, from, cut int) Shift {
+	window := values[from:]
+	at := turn(window)
+	pct := hodgesLehmann(window[:at], window[at:])
+	if math.Signbit(pct) != math.Signbit(s.Pct) { // an outlier outweighs the shift
+		at, pct = cut-from, s.Pct
+	}
+	s.At, s.Found, s.Pct = from+at, len(values)-1, pct
+	s.Before, s.BeforeMid, s.AfterMid = at, median(window[:at]), median(window[at:])
+	return s
 }
 
 func (o Options) compare(before, after []float64, bad Bad) (Shift, bool) {
