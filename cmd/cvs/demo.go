@@ -132,7 +132,7 @@ func runDemo(ctx context.Context, e *env, o demoOptions) (err error) {
 	shelf := filepath.Join(o.out, "published")
 	quiet := *e
 	quiet.stdout = io.Discard // of the pages only the index is worth a line
-	if err := runPublish(ctx, &quiet, publishOptions{store: store, to: shelf, all: true, wait: time.Minute}, nil); err != nil {
+	if err := runPublish(ctx, &quiet, publishOptions{store: store, to: shelf, all: true, wait: time.Minute, assets: assetsInPages}, nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "index page:    %s\n", filepath.Join(shelf, "index.html"))
