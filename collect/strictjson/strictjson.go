@@ -245,11 +245,19 @@ type parser struct {
 	i        int
 	o        Options
 	findings []Finding
-	path     []string
+	path     []step
 	skipping int     // lists whose items are not kept, open at this point
 	text     string  // of data, if it is short: texts of values are parts of it
 	slab     []Value // room for the next values
-	scratch  Value   // stands for any number inside them
+	scratch  Value   // stands for what is inside them and not looked at
+}
+
+// A step leads from a value into it: by name or, to an item of a list, by index,
+// which becomes text only where a finding needs it.
+type step struct {
+	name  string
+	index int
+	item  bool
 }
 
 // maxShared is the longest document whose values share one copy of its text, in
@@ -270,12 +278,20 @@ func (p *parser) cut(from, to int) string {
 // fresh is a new value; they are made in blocks, because there are many.
 func (p *parser) fresh() *Value {
 	if len(p.slab) == 0 {
-		p.slab = make([]Value, 16)
+		n := 16
+		if p.slab == nil {
+			n = p.likely()
+		}
+		p.slab = make([]Value, n)
 	}
 	v := &p.slab[0]
 	p.slab = p.slab[1:]
 	return v
 }
+
+// likely is how many members a result file of this size has: a name and a number
+// take some thirty bytes, and what is much longer has long lists.
+func (p *parser) likely() int { return min(max(len(p.data)/30, 4), 96) }
 
 func (p *parser) find(f Finding) {
 	f.Pos, f.Pointer = PosAt(p.data, f.Offset), pointer(p.path)
@@ -308,8 +324,15 @@ func (p *parser) value(depth int) (*Value, error) {
 		return nil, p.fail(p.i, "the file ends where a value is expected")
 	}
 	start := p.i
-	if c := p.data[p.i]; p.skipping > 0 && c >= '0' && c <= '9' {
-		return &p.scratch, p.number()
+	if p.skipping > 0 {
+		switch c := p.data[p.i]; {
+		case c >= '0' && c <= '9':
+			return &p.scratch, p.number()
+		case c == '[' && depth < p.o.MaxDepth:
+			return &p.scratch, p.array(&p.scratch, depth)
+		case c == '"' && p.plain():
+			return &p.scratch, nil
+		}
 	}
 	v := p.fresh()
 	v.Offset = start
@@ -466,7 +489,7 @@ func (p *parser) object(v *Value, depth int) error {
 		}
 		p.i++
 		p.space()
-		p.path = append(p.path, name)
+		p.path = append(p.path, step{name: name})
 		val, err := p.value(depth + 1)
 		p.path = p.path[:len(p.path)-1]
 		if err != nil {
@@ -474,7 +497,7 @@ func (p *parser) object(v *Value, depth int) error {
 		}
 		prev := -1
 		if seen == nil && len(v.Members) >= 16 {
-			seen = make(map[string]int, 64)
+			seen = make(map[string]int, p.likely())
 			for i, m := range v.Members {
 				seen[m.Name] = i
 			}
@@ -500,7 +523,7 @@ func (p *parser) object(v *Value, depth int) error {
 				SameValue: p.skipping == 0 && Equal(v.Members[prev].Value, val)})
 		}
 		if v.Members == nil && depth == 0 {
-			v.Members = make([]Member, 0, 64)
+			v.Members = make([]Member, 0, p.likely())
 		}
 		v.Members = append(v.Members, Member{Name: name, Offset: at, Value: val})
 		p.space()
@@ -538,7 +561,7 @@ func (p *parser) array(v *Value, depth int) error {
 				return err
 			}
 		} else {
-			p.path = append(p.path, strconv.Itoa(n))
+			p.path = append(p.path, step{index: n, item: true})
 			item, err := p.value(depth + 1)
 			p.path = p.path[:len(p.path)-1]
 			if err != nil {
@@ -562,6 +585,21 @@ func (p *parser) array(v *Value, depth int) error {
 			return p.fail(p.i, "expected , or ] after a value, found "+clip(string(p.rest())))
 		}
 	}
+}
+
+// plain passes over a string of ASCII without escapes, which nobody looks at, and
+// reports whether it was one.
+func (p *parser) plain() bool {
+	for i := p.i + 1; i < len(p.data); i++ {
+		switch c := p.data[i]; {
+		case c == '"':
+			p.i = i + 1
+			return true
+		case c == '\\' || c < 0x20 || c >= utf8.RuneSelf:
+			return false
+		}
+	}
+	return false
 }
 
 func (p *parser) str() (string, error) {
@@ -677,11 +715,15 @@ func (p *parser) hex4(at int) (rune, bool) {
 	return rune(n), err == nil
 }
 
-func pointer(path []string) string {
+func pointer(path []step) string {
 	var b strings.Builder
 	for _, s := range path {
 		b.WriteByte('/')
-		b.WriteString(EscapePointer(s))
+		if s.item {
+			b.WriteString(strconv.Itoa(s.index))
+		} else {
+			b.WriteString(EscapePointer(s.name))
+		}
 	}
 	return b.String()
 }

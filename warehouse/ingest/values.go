@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -21,6 +22,7 @@ type builder struct {
 
 // members adds every member of v under the pointer parent, in file order.
 func (b *builder) members(v *strictjson.Value, parent string) {
+	b.sample.Values = slices.Grow(b.sample.Values, len(v.Members))
 	for _, m := range v.Members {
 		b.sample.Values = append(b.sample.Values, b.value(m.Name, parent, m.Value))
 	}
