@@ -233,7 +233,7 @@ func (c *Compared) PrevRun(ctx context.Context, runID string) ([]PrevRunRow, err
 	if err != nil {
 		return nil, err
 	}
-	return readLate(ctx, c.DB, "prev_run_against", "SELECT "+prevRunColumns+" FROM prev_run_against(?, ?)"+prevRunOrder, prevRunDest, runID, base)
+	return readRunLate(ctx, c.DB, runID, "prev_run_against", "SELECT "+prevRunColumns+" FROM prev_run_against(?, ?)"+prevRunOrder, prevRunDest, runID, base)
 }
 
 // FrameworkParity compares with Parity, or with the runs of the warehouse.
@@ -248,7 +248,7 @@ func (c *Compared) FrameworkParity(ctx context.Context, runID string) ([]ParityR
 	if err != nil {
 		return nil, err
 	}
-	return readLate(ctx, c.DB, "framework_parity_against", "SELECT "+parityColumns+" FROM framework_parity_against(?, ?)"+parityOrder, parityDest, runID, base)
+	return readRunLate(ctx, c.DB, runID, "framework_parity_against", "SELECT "+parityColumns+" FROM framework_parity_against(?, ?)"+parityOrder, parityDest, runID, base)
 }
 
 // AccuracyPrevRun compares with Prev, or with the runs of the warehouse. A
@@ -264,7 +264,7 @@ func (c *Compared) AccuracyPrevRun(ctx context.Context, runID string) ([]Accurac
 	if err != nil {
 		return nil, fmt.Errorf("baseline %s: %w", c.Prev.Name, err)
 	}
-	return readLate(ctx, c.DB, "accuracy_prev_run_against", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run_against(?, ?, ?)"+accuracyPrevOrder,
+	return readRunLate(ctx, c.DB, runID, "accuracy_prev_run_against", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run_against(?, ?, ?)"+accuracyPrevOrder,
 		accuracyPrevDest, runID, c.Prev.Name, string(base))
 }
 

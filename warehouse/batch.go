@@ -1,7 +1,9 @@
 package warehouse
 
 import (
+	"crypto/sha256"
 	"database/sql/driver"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -153,7 +155,7 @@ func (b *batch) runRows(digest string) {
 		str(m.ToolVersion), list(m.CommandLine), str(m.Launcher.Host), str(m.Launcher.User), str(m.Launcher.OS), m.Enforce, str(m.EnforceOrigin), m.Simulated,
 		str(id.Model), str(id.Precision), arch, str(id.GPUArch), str(id.GPUSeen), gpu.Compare(id.GPUArch, id.GPUSeen) == gpu.Same, str(id.Driver),
 		int32(id.TP), int32(id.PP), int32(max(id.DP, 1)), int32(id.NNodes), str(id.Image), list(id.Hosts), num(id.ScalingBaseline),
-		object(m.Labels), list(m.Warnings), str(string(b.run.Config)), str(b.run.Notes))
+		object(m.Labels), list(m.Warnings), str(string(b.run.Config)), str(b.run.Notes), thresholdSet(b.run.Thresholds.Specs))
 	for _, i := range m.Inputs {
 		b.add("input_file", m.RunID, i.Kind, valid(i.Path), str(i.SHA256), i.Bytes)
 	}
@@ -183,6 +185,18 @@ func (b *batch) planRows() {
 		b.add("threshold", b.meta.RunID, int32(i+1), t.Scope, valid(t.Target), valid(t.Metric), t.Kind, num(t.Value), num(t.TolerancePct), str(t.Reference),
 			str(t.File), int32(t.Line), str(t.Pointer))
 	}
+}
+
+// thresholdSet is a hash of specs, equal for runs that are judged by the same.
+func thresholdSet(specs []artifact.Threshold) driver.Value {
+	if len(specs) == 0 {
+		return nil
+	}
+	h := sha256.New()
+	for _, t := range specs {
+		fmt.Fprintf(h, "%q %q %q %q %v %v %q\n", t.Scope, t.Target, t.Metric, t.Kind, num(t.Value), num(t.TolerancePct), t.Reference)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // absent names the place where the result of a cell was looked for.

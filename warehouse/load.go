@@ -94,6 +94,7 @@ func (w *DB) LoadSources(ctx context.Context, sources ...*Source) ([]LoadResult,
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	defer conn.Close()
+	defer w.version.Add(1)
 	var results []LoadResult
 	var conflicts []error
 	for len(sources) > 0 {

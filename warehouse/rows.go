@@ -153,17 +153,17 @@ func placeholders(ids []string) (marks string, args []any) {
 
 // Run returns one run; ErrNoRun if it is not there.
 func (w *DB) Run(ctx context.Context, runID string) (RunRow, error) {
-	return only(read(ctx, w, "run", "SELECT "+runColumns+" FROM runs WHERE run_id = ?", runDest, runID))
+	return only(readRun(ctx, w, runID, "run", "SELECT "+runColumns+" FROM runs WHERE run_id = ?", runDest, runID))
 }
 
 // Notes are the reviewers' words about a run, Markdown; "" without any.
 func (w *DB) Notes(ctx context.Context, runID string) (string, error) {
-	return only(read(ctx, w, "notes", "SELECT coalesce(notes, '') FROM run WHERE run_id = ?", func(s *string) []any { return []any{s} }, runID))
+	return only(readRun(ctx, w, runID, "notes", "SELECT coalesce(notes, '') FROM run WHERE run_id = ?", func(s *string) []any { return []any{s} }, runID))
 }
 
 // ImageDigests are the digests of a run's image by host; empty if unknown.
 func (w *DB) ImageDigests(ctx context.Context, runID string) (map[string]string, error) {
-	rows, err := read(ctx, w, "image digests", "SELECT host, digest FROM image_digest WHERE run_id = ? ORDER BY host",
+	rows, err := readRun(ctx, w, runID, "image digests", "SELECT host, digest FROM image_digest WHERE run_id = ? ORDER BY host",
 		func(r *[2]string) []any { return []any{&r[0], &r[1]} }, runID)
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (r RunStatusRow) Reasons() []string {
 
 // RunStatus returns the verdict on a run; ErrNoRun if it is not there.
 func (w *DB) RunStatus(ctx context.Context, runID string) (RunStatusRow, error) {
-	return only(read(ctx, w, "run_status", `
+	return only(readRun(ctx, w, runID, "run_status", `
 		SELECT run_id, status, verdict, incomplete, headline, exit_code, coalesce(reasons, ''), enforce, simulated, expected, measured, cells,
 			cells_pass, cells_fail, cells_record, cells_error, pass, fail, invalid, skipped, na, info, record, would_fail, tasks, tasks_error,
 			tasks_not_run, data_errors, warnings
@@ -313,7 +313,7 @@ type CellRow struct {
 
 // Cells lists the cells of a run in plan order, one row a host.
 func (w *DB) Cells(ctx context.Context, runID string) ([]CellRow, error) {
-	return read(ctx, w, "cells", `
+	return readRun(ctx, w, runID, "cells", `
 		SELECT ordinal, cell_key, coalesce(cell_id, ''), coalesce(combo, ''), coalesce(isl, 0), coalesce(osl, 0), coalesce(tp, 0),
 			coalesce(pp, 0), coalesce(concurrency, 0), planned, coalesce(host, ''), coalesce(repeats, 0), state, coalesce(reason, ''),
 			max_concurrency, max_concurrent_requests, num_prompts, completed, failed, success_rate, duration, request_throughput, goodput,

@@ -45,7 +45,7 @@ func prevRunDest(r *PrevRunRow) []any {
 // PrevRun compares a run with the latest earlier comparable runs of the
 // warehouse, cell by cell in plan order.
 func (w *DB) PrevRun(ctx context.Context, runID string) ([]PrevRunRow, error) {
-	return readLate(ctx, w, "prev_run", "SELECT "+prevRunColumns+" FROM prev_run WHERE run_id = ?"+prevRunOrder, prevRunDest, runID)
+	return readRunLate(ctx, w, runID, "prev_run", "SELECT "+prevRunColumns+" FROM prev_run WHERE run_id = ?"+prevRunOrder, prevRunDest, runID)
 }
 
 // A ParityRow is one row of view framework_parity; the empty Metric and CellKey
@@ -84,7 +84,7 @@ func parityDest(r *ParityRow) []any {
 // FrameworkParity compares a run with the nearest runs of other serving
 // frameworks, all else equal.
 func (w *DB) FrameworkParity(ctx context.Context, runID string) ([]ParityRow, error) {
-	return readLate(ctx, w, "framework_parity", "SELECT "+parityColumns+" FROM framework_parity WHERE run_id = ?"+parityOrder, parityDest, runID)
+	return readRunLate(ctx, w, runID, "framework_parity", "SELECT "+parityColumns+" FROM framework_parity WHERE run_id = ?"+parityOrder, parityDest, runID)
 }
 
 // A ScalingRow is one row of view scaling.
@@ -106,7 +106,7 @@ type ScalingRow struct {
 // Scaling says how much of the single-node throughput each node of a run
 // delivers; empty for a run on one node without a baseline.
 func (w *DB) Scaling(ctx context.Context, runID string) ([]ScalingRow, error) {
-	return readLate(ctx, w, "scaling", `
+	return readRunLate(ctx, w, runID, "scaling", `
 		SELECT cell_key, slot, coalesce(nnodes, 0), output_throughput, configured_baseline, configured_pct, coalesce(single_run, ''), single_throughput, single_pct,
 			single_age_days, coalesce(single_image, ''), coalesce(reason, '')
 		FROM scaling WHERE run_id = ? ORDER BY cell_ordinal, cell_key, slot`,
@@ -146,7 +146,7 @@ func accuracyPrevDest(r *AccuracyPrevRow) []any {
 
 // AccuracyPrevRun compares what lm-eval measured in a run with the run before.
 func (w *DB) AccuracyPrevRun(ctx context.Context, runID string) ([]AccuracyPrevRow, error) {
-	return readLate(ctx, w, "accuracy_prev_run", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run WHERE run_id = ?"+accuracyPrevOrder, accuracyPrevDest, runID)
+	return readRunLate(ctx, w, runID, "accuracy_prev_run", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run WHERE run_id = ?"+accuracyPrevOrder, accuracyPrevDest, runID)
 }
 
 // A GoldenRow is one row of view golden.
@@ -162,7 +162,7 @@ type GoldenRow struct {
 // Golden compares a run with the baseline pinned for its identity; empty if none
 // is.
 func (w *DB) Golden(ctx context.Context, runID string) ([]GoldenRow, error) {
-	return readLate(ctx, w, "golden", `
+	return readRunLate(ctx, w, runID, "golden", `
 		SELECT g.cell_key, g.slot, g.metric, g.unit, g.direction, g.name, g.golden_run, g.pinned_at, g.value, g.golden, g.delta_pct, g.better_pct, g.regression, g.ratio
 		FROM golden g LEFT JOIN expected_cell e ON e.run_id = g.run_id AND e.cell_key = g.cell_key
 		WHERE g.run_id = ? ORDER BY e.ordinal, g.cell_key, g.slot, g.metric_ordinal`,
@@ -187,7 +187,7 @@ type RegressionRow struct {
 
 // Regressions judges a run against the level of the comparable runs before it.
 func (w *DB) Regressions(ctx context.Context, runID string) ([]RegressionRow, error) {
-	return readLate(ctx, w, "regressions", `
+	return readRunLate(ctx, w, runID, "regressions", `
 		SELECT cell_key, slot, metric, unit, direction, value, earlier_mid, earlier_runs, robust_cv_pct, limit_pct, change_pct, better_pct, state, coalesce(reason, '')
 		FROM regressions WHERE run_id = ? ORDER BY cell_ordinal, cell_key, slot, metric_ordinal`,
 		func(r *RegressionRow) []any {

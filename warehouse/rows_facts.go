@@ -32,7 +32,7 @@ type MetricRow struct {
 // Metrics lists what was measured in a run, cell by cell in plan order, metrics in
 // display order.
 func (w *DB) Metrics(ctx context.Context, runID string) ([]MetricRow, error) {
-	return read(ctx, w, "metrics", `
+	return readRun(ctx, w, runID, "metrics", `
 		SELECT m.cell_key, m.host, m.metric, m.label, m.unit, m.direction, m.tier, m.gated, m.known, m.value, m.quality, coalesce(m.text, ''),
 			coalesce(m.note, ''), m.derived, coalesce(m.key, ''), m.repeats, m.low, m.high, m.digits
 		FROM metrics m LEFT JOIN expected_cell e ON e.run_id = m.run_id AND e.cell_key = m.cell_key
@@ -69,7 +69,7 @@ type AccuracyRow struct {
 
 // Accuracy lists what lm-eval measured in a run.
 func (w *DB) Accuracy(ctx context.Context, runID string) ([]AccuracyRow, error) {
-	return read(ctx, w, "accuracy", `
+	return readRun(ctx, w, runID, "accuracy", `
 		SELECT task_id, lm_task, metric, stat, coalesce(filter, ''), value, quality, coalesce(text, ''), stderr, ci_low, ci_high, NOT reported, direction, coalesce(model, ''),
 			path, pointer, measured_at, files
 		FROM accuracy WHERE run_id = ? ORDER BY task_id, ordinal`,
@@ -95,7 +95,7 @@ type DataQualityRow struct {
 
 // DataQuality lists what to know before trusting the numbers of a run.
 func (w *DB) DataQuality(ctx context.Context, runID string) ([]DataQualityRow, error) {
-	return read(ctx, w, "data_quality", `
+	return readRun(ctx, w, runID, "data_quality", `
 		SELECT severity, code, coalesce(cell_key, ''), coalesce(task_id, ''), coalesce(host, ''), coalesce(path, ''), coalesce(line, 0), message
 		FROM data_quality WHERE run_id = ? ORDER BY ordinal, cell_key, host, code, message`,
 		func(r *DataQualityRow) []any {
@@ -146,7 +146,7 @@ type ArtifactRow struct {
 
 // Artifacts lists the raw files of a run with their hashes.
 func (w *DB) Artifacts(ctx context.Context, runID string) ([]ArtifactRow, error) {
-	return read(ctx, w, "artifact", `
+	return readRun(ctx, w, runID, "artifact", `
 		SELECT path, role, coalesce(cell_key, ''), coalesce(task_id, ''), repeat, coalesce(host, ''), sha256, bytes, coalesce(format, ''), samples
 		FROM artifact WHERE run_id = ? ORDER BY role, path`,
 		func(r *ArtifactRow) []any {
@@ -170,7 +170,7 @@ type StageRow struct {
 
 // Stages lists what a run did, in order.
 func (w *DB) Stages(ctx context.Context, runID string) ([]StageRow, error) {
-	return read(ctx, w, "stage", `
+	return readRun(ctx, w, runID, "stage", `
 		SELECT seq, stage, coalesce(host, ''), coalesce(cell_id, ''), started_at, ended_at, coalesce(status, ''), coalesce(reason, '')
 		FROM stage WHERE run_id = ? ORDER BY seq`,
 		func(r *StageRow) []any {
@@ -196,7 +196,7 @@ type AttemptRow struct {
 
 // Attempts lists how the cells of a run were carried out, in plan order.
 func (w *DB) Attempts(ctx context.Context, runID string) ([]AttemptRow, error) {
-	return read(ctx, w, "attempt", `
+	return readRun(ctx, w, runID, "attempt", `
 		SELECT a.cell_key, a.repeat, coalesce(a.host, ''), coalesce(a.status, ''), coalesce(a.reason, ''), a.started_at, a.ended_at, a.exit_code,
 			coalesce(a.client_argv, '[]'), coalesce(a.server_argv, '[]'), coalesce(a.server_session, 0), coalesce(a.warm, false)
 		FROM attempt a LEFT JOIN expected_cell e ON e.run_id = a.run_id AND e.cell_key = a.cell_key
@@ -219,7 +219,7 @@ type InputRow struct {
 
 // Inputs lists the files a run was started from.
 func (w *DB) Inputs(ctx context.Context, runID string) ([]InputRow, error) {
-	return read(ctx, w, "input_file", `
+	return readRun(ctx, w, runID, "input_file", `
 		SELECT kind, path, coalesce(sha256, ''), coalesce(bytes, 0)
 		FROM input_file WHERE run_id = ? ORDER BY kind, path`,
 		func(r *InputRow) []any { return []any{&r.Kind, &r.Path, &r.SHA256, &r.Bytes} }, runID)

@@ -36,7 +36,7 @@ type TelemetryRow struct {
 // without telemetry, in plan order.
 func (w *DB) Telemetry(ctx context.Context, runID string) ([]TelemetryRow, error) {
 	// each part filters by the run itself: a warehouse has many
-	return read(ctx, w, "gpu_telemetry", `
+	return readRun(ctx, w, runID, "gpu_telemetry", `
 		WITH watts AS (
 			SELECT cell_id, repeat, to_json(list(v ORDER BY ordinal))::VARCHAR AS power
 			FROM (SELECT cell_id, repeat, ordinal, sum(power_w) AS v FROM gpu_point WHERE run_id = ? AND power_w IS NOT NULL GROUP BY cell_id, repeat, ordinal) GROUP BY cell_id, repeat
@@ -92,7 +92,7 @@ type LongContextRow struct {
 
 // LongContext lists the needle-in-a-haystack cells of a run, by length and depth.
 func (w *DB) LongContext(ctx context.Context, runID string) ([]LongContextRow, error) {
-	return read(ctx, w, "long_context", `
+	return readRun(ctx, w, runID, "long_context", `
 		SELECT task_id, coalesce(isl, 0), coalesce(depth_pct, 0), state, coalesce(reason, ''), coalesce(correct, 0), coalesce(errors, 0), coalesce(total, 0),
 			pass_rate, ci_low, ci_high, coalesce(path, '')
 		FROM long_context WHERE run_id = ? ORDER BY isl NULLS LAST, depth_pct, task_id`,
@@ -114,7 +114,7 @@ type KernelEventRow struct {
 // KernelEvents lists what the scans of the kernel logs found, errors first, at
 // most 200 lines a host and attempt.
 func (w *DB) KernelEvents(ctx context.Context, runID string) ([]KernelEventRow, error) {
-	return read(ctx, w, "kernel_event", `
+	return readRun(ctx, w, runID, "kernel_event", `
 		SELECT host, moment, severity, source, times, line FROM kernel_event WHERE run_id = ? ORDER BY severity <> 'error', ordinal`,
 		func(r *KernelEventRow) []any {
 			return []any{&r.Host, &r.At, &r.Severity, &r.Source, &r.Times, &r.Line}
@@ -133,7 +133,7 @@ type DraftRow struct {
 
 // Drafts lists what the checks of speculative decoding found.
 func (w *DB) Drafts(ctx context.Context, runID string) ([]DraftRow, error) {
-	return read(ctx, w, "check_result", `
+	return readRun(ctx, w, runID, "check_result", `
 		SELECT status, metric, value, coalesce(text, ''), coalesce(detail, ''), path FROM check_result WHERE run_id = ? AND scope = 'mtp_quality' ORDER BY ordinal`,
 		func(r *DraftRow) []any { return []any{&r.Status, &r.Metric, &r.Value, &r.Text, &r.Detail, &r.Path} }, runID)
 }
@@ -164,7 +164,7 @@ func (w *DB) SLO(ctx context.Context, runID string, level []Objective) ([]SLORow
 	if err != nil {
 		return nil, fmt.Errorf("service level: %w", err)
 	}
-	return readLate(ctx, w, "slo", `
+	return readRunLate(ctx, w, runID, "slo", `
 		SELECT coalesce(isl, 0), coalesce(osl, 0), shape, concurrency, coalesce(cell_id, ''), next_concurrency, coalesce(next_reason, ''), open_end,
 			coalesce(missed_below, ''), measured, cells
 		FROM slo(?, ?) ORDER BY isl, osl, shape`,

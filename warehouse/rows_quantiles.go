@@ -14,7 +14,7 @@ type QuantileRow struct {
 // RequestQuantiles says how the times of a run's requests are distributed; empty
 // where the client kept no times of single requests.
 func (w *DB) RequestQuantiles(ctx context.Context, runID string) ([]QuantileRow, error) {
-	return readLate(ctx, w, "request_quantiles", `
+	return readRunLate(ctx, w, runID, "request_quantiles", `
 		SELECT q.cell_key, coalesce(q.host, ''), q.measure, q.requests, q.probability, q.ms
 		FROM request_quantiles q LEFT JOIN expected_cell e ON e.run_id = q.run_id AND e.cell_key = q.cell_key
 		WHERE q.run_id = ? ORDER BY e.ordinal NULLS LAST, q.cell_key, q.host, list_position(['ttft', 'tpot', 'e2el'], q.measure), q.probability`,

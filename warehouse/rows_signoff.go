@@ -18,7 +18,7 @@ type CalibrationRow struct {
 
 // Calibration says how many of the judged gates of a run can fail, tier by tier.
 func (w *DB) Calibration(ctx context.Context, runID string) ([]CalibrationRow, error) {
-	return read(ctx, w, "calibration", `
+	return readRun(ctx, w, runID, "calibration", `
 		SELECT cell_key, coalesce(cell_id, ''), tier, judged, calibrated, wholly_vacuous
 		FROM calibration WHERE run_id = ? ORDER BY cell_ordinal, cell_key, tier`,
 		func(r *CalibrationRow) []any {
@@ -35,7 +35,7 @@ type VacuousRow struct {
 
 // Vacuous lists the gates of a run that hold and could not have failed.
 func (w *DB) Vacuous(ctx context.Context, runID string) ([]VacuousRow, error) {
-	return read(ctx, w, "vacuous", `
+	return readRun(ctx, w, runID, "vacuous", `
 		SELECT cell_key, coalesce(cell_id, ''), host, tier, metric, kind, wanted, got, why
 		FROM vacuous WHERE run_id = ? ORDER BY cell_key, host, metric, kind`,
 		func(r *VacuousRow) []any {
@@ -58,7 +58,7 @@ type GateWaiverRow struct {
 // GateWaivers lists what the waivers of a run do to its gates on the day of at,
 // UTC.
 func (w *DB) GateWaivers(ctx context.Context, runID string, at time.Time) ([]GateWaiverRow, error) {
-	return read(ctx, w, "gate_waivers", `
+	return readRun(ctx, w, runID, "gate_waivers", `
 		SELECT coalesce(cell_key, ''), coalesce(cell_id, ''), coalesce(task_id, ''), coalesce(host, ''), coalesce(tier, ''), metric, gate, state, margin_pct,
 			coalesce(reason, ''), waiver_id, owner, issue, last_day, standing, coalesce(why, '')
 		FROM gate_waivers(?) WHERE run_id = ? ORDER BY place, metric_ordinal, host, ordinal, line`,
@@ -80,7 +80,7 @@ type WaiverUseRow struct {
 
 // WaiverUse says what each waiver of a run is good for on the day of at, UTC.
 func (w *DB) WaiverUse(ctx context.Context, runID string, at time.Time) ([]WaiverUseRow, error) {
-	return read(ctx, w, "waiver_use", `
+	return readRun(ctx, w, runID, "waiver_use", `
 		SELECT waiver_id, target, owner, issue, reason, last_day, waived, expired, outside, passing, remark
 		FROM waiver_use(?) WHERE run_id = ? ORDER BY line, waiver_id`,
 		func(r *WaiverUseRow) []any {
@@ -96,7 +96,7 @@ type BlockRow struct {
 
 // SignoffBlocks lists what stands against approving a run on the day of at, UTC.
 func (w *DB) SignoffBlocks(ctx context.Context, runID string, at time.Time) ([]BlockRow, error) {
-	return read(ctx, w, "signoff_block", `
+	return readRun(ctx, w, runID, "signoff_block", `
 		SELECT class, coalesce(tier, ''), reason, holds, absolute FROM signoff_block(?) WHERE run_id = ? ORDER BY ordinal`,
 		func(r *BlockRow) []any { return []any{&r.Class, &r.Tier, &r.Reason, &r.Holds, &r.Absolute} }, day(at), runID)
 }
@@ -119,7 +119,7 @@ func (r StandingRow) Problems() []string { return lines(r.problems) }
 
 // SignoffStandings lists the decisions on a run, the first one first.
 func (w *DB) SignoffStandings(ctx context.Context, runID string, at time.Time) ([]StandingRow, error) {
-	return read(ctx, w, "signoff_standing", `
+	return readRun(ctx, w, runID, "signoff_standing", `
 		SELECT seq, decision, role, identity, coalesce(key, ''), line_sha256, signed_at, replaced, counts, coalesce(note, ''), coalesce(stale, ''), coalesce(problems, '')
 		FROM signoff_standing(?) WHERE run_id = ? ORDER BY seq`,
 		func(r *StandingRow) []any {
@@ -144,14 +144,14 @@ func (r SignoffStateRow) Reasons() []string { return lines(r.reasons) }
 // SignoffState says how the sign-off of a run stands on the day of at, UTC. Of a
 // run without decisions, waivers and policy the views need not be asked.
 func (w *DB) SignoffState(ctx context.Context, runID string, at time.Time) (SignoffStateRow, error) {
-	none, err := read(ctx, w, "signoff_rule", `
+	none, err := readRun(ctx, w, runID, "signoff_rule", `
 		SELECT run_id, 'none recorded', (fail + invalid)::INTEGER, (fail + invalid)::INTEGER FROM run_status
 		WHERE run_id = ? AND NOT EXISTS (SELECT 1 FROM signoff_rule WHERE run_id = ?)`,
 		func(r *SignoffStateRow) []any { return []any{&r.RunID, &r.State, &r.Failed, &r.NotWaived} }, runID, runID)
 	if err != nil || len(none) == 1 {
 		return append(none, SignoffStateRow{})[0], err
 	}
-	rows, err := read(ctx, w, "signoff_state", `
+	rows, err := readRun(ctx, w, runID, "signoff_state", `
 		SELECT run_id, state, signers, head, entries, failed, waived, not_waived, reasons FROM signoff_state(?) WHERE run_id = ?`,
 		func(r *SignoffStateRow) []any {
 			return []any{&r.RunID, &r.State, &r.Signers, &r.Head, &r.Entries, &r.Failed, &r.Waived, &r.NotWaived, &r.reasons}
@@ -180,7 +180,7 @@ type ThresholdOriginRow struct {
 // ThresholdOrigins says where the thresholds of a run come from and since when
 // they are as they are, the oldest first.
 func (w *DB) ThresholdOrigins(ctx context.Context, runID string) ([]ThresholdOriginRow, error) {
-	return read(ctx, w, "threshold_age", `
+	return readRun(ctx, w, runID, "threshold_age", `
 		WITH v AS (SELECT DISTINCT cell_key, metric, kind FROM vacuous WHERE run_id = ?)
 		SELECT coalesce(file, ''), coalesce(sha256, ''), coalesce(min(line), 0), coalesce(max(line), 0), count(*)::INTEGER, first_run, any_value(first_at),
 			any_value(file_first_run), any_value(file_first_at), any_value(age_days), any_value(new_here), count(v.metric)::INTEGER
@@ -205,7 +205,7 @@ type ReleaseRunRow struct {
 
 // ReleaseRun sums up a run for a release.
 func (w *DB) ReleaseRun(ctx context.Context, runID string) (ReleaseRunRow, error) {
-	rows, err := read(ctx, w, "release_runs", `
+	rows, err := readRun(ctx, w, runID, "release_runs", `
 		SELECT run_id, coalesce(model, ''), coalesce(driver, ''), coalesce(gpu_arch, ''), coalesce(precision, ''), coalesce(profile, ''), coalesce(tp, 0),
 			coalesce(nnodes, 0), started_at, simulated, headline, incomplete, gates, failed, missing, judged, calibrated, vacuous_tiers
 		FROM release_runs WHERE run_id = ?`,

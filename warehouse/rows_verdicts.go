@@ -35,7 +35,7 @@ type GateRow struct {
 
 // Gates lists the verdict on each spec of a run, cell by cell in plan order.
 func (w *DB) Gates(ctx context.Context, runID string) ([]GateRow, error) {
-	return read(ctx, w, "gates", `
+	return readRun(ctx, w, runID, "gates", `
 		SELECT cell_key, coalesce(cell_id, ''), host, tier, metric, unit, kind, wanted, tolerance_pct, coalesce(reference, ''), got,
 			coalesce(got_text, ''), quality, derived, ratio, coalesce(bound, ''), state, would_fail, coalesce(reason, ''), margin, margin_pct,
 			coalesce(file, ''), coalesce(line, 0), coalesce(pointer, '')
@@ -69,7 +69,7 @@ type TierRow struct {
 
 // Tiers lists the tiers of each measured cell of a run, in plan and display order.
 func (w *DB) Tiers(ctx context.Context, runID string) ([]TierRow, error) {
-	return read(ctx, w, "tiers", `
+	return readRun(ctx, w, runID, "tiers", `
 		SELECT t.cell_key, t.host, t.tier, t.state, coalesce(t.reason, ''), t.specs, t.pass, t.fail, t.invalid, t.skipped, t.na, t.info,
 			t.would_fail, t.worst_margin_pct
 		FROM tiers t JOIN expected_cell e ON e.run_id = t.run_id AND e.cell_key = t.cell_key
@@ -113,7 +113,7 @@ type CellStatusRow struct {
 // CellStatus lists the verdict on every cell of a run in plan order, also on those
 // without a result.
 func (w *DB) CellStatus(ctx context.Context, runID string) ([]CellStatusRow, error) {
-	return read(ctx, w, "cell_status", `
+	return readRun(ctx, w, runID, "cell_status", `
 		SELECT ordinal, cell_key, coalesce(cell_id, ''), coalesce(combo, ''), coalesce(isl, 0), coalesce(osl, 0), coalesce(concurrency, 0),
 			planned, state, coalesce(reason, ''), samples, hosts, pass, fail, invalid, skipped, na, info, record, would_fail, worst_margin_pct,
 			coalesce(worst_metric, ''), data_errors, warnings
@@ -153,7 +153,7 @@ type CheckGateRow struct {
 
 // CheckGates lists the verdicts of a run on everything that is not a sweep cell.
 func (w *DB) CheckGates(ctx context.Context, runID string) ([]CheckGateRow, error) {
-	return read(ctx, w, "check_gates", `
+	return readRun(ctx, w, runID, "check_gates", `
 		SELECT scope, target, metric, kind, wanted, tolerance_pct, coalesce(reference, ''), got, coalesce(got_text, ''), stderr,
 			coalesce(bound, ''), state, would_fail, coalesce(reason, ''), margin_pct, coalesce(path, ''), coalesce(file, ''), coalesce(line, 0),
 			coalesce(pointer, '')

@@ -120,7 +120,7 @@ func (w *DB) late(ctx context.Context) error {
 		return nil // a file has them all
 	}
 	w.lateOnce.Do(func() {
-		w.lateErr = w.transact(ctx, func(tx *sql.Tx) error {
+		w.lateErr = w.define(ctx, func(tx *sql.Tx) error {
 			_, late, err := viewFiles()
 			if err != nil {
 				return err
@@ -138,7 +138,7 @@ func (w *DB) putComments(ctx context.Context) error {
 		if w.path != "" && !w.attached {
 			return
 		}
-		err = w.transact(ctx, func(tx *sql.Tx) error {
+		err = w.define(ctx, func(tx *sql.Tx) error {
 			names, err := fs.Glob(files, "sql/views/*.sql")
 			if err != nil {
 				return err

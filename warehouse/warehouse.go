@@ -60,6 +60,9 @@ type DB struct {
 
 	unmeasured atomic.Bool // runs may be stored whose measurements are not
 	measuring  sync.Mutex
+
+	version atomic.Int64 // changes with every change of the data
+	slicer  slicer
 }
 
 // A LockedError reports that another process has the warehouse open.
@@ -224,7 +227,9 @@ func holder(msg string) string {
 
 // Close checkpoints and closes the file.
 func (w *DB) Close() error {
-	if err := w.db.Close(); err != nil {
+	w.slicer.mu.Lock()
+	defer w.slicer.mu.Unlock()
+	if err := errors.Join(w.dropSlices(), w.db.Close()); err != nil {
 		return fmt.Errorf("close warehouse %s: %w", w.path, err)
 	}
 	return nil
@@ -342,8 +347,14 @@ func (w *DB) migrate(ctx context.Context, steps []string, have int) error {
 	return nil
 }
 
-// transact runs f in one transaction.
+// transact runs f, which may change the data, in one transaction.
 func (w *DB) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
+	defer w.version.Add(1)
+	return w.define(ctx, f)
+}
+
+// define runs f, which changes views or comments, in one transaction.
+func (w *DB) define(ctx context.Context, f func(tx *sql.Tx) error) error {
 	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

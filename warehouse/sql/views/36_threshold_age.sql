@@ -7,17 +7,33 @@
 -- and reference are, for one model, GPU and driver. What this warehouse has not
 -- seen is not known: a first run that is the run itself says "new, or the history
 -- before it is not loaded".
+-- Runs with equal thresholds share run.threshold_set: the first of them speaks for
+-- all, so that a long history is not read for one run.
 CREATE OR REPLACE VIEW threshold_age AS
 WITH f AS (
     SELECT run_id, any_value(sha256) AS sha256 FROM input_file WHERE kind = 'thresholds' GROUP BY run_id
+), r AS (
+    SELECT r.run_id, r.started_at, r.model, r.gpu_arch_stated AS gpu, r.driver, coalesce(r.threshold_set, r.run_id) AS specs, f.sha256
+    FROM run r LEFT JOIN f ON f.run_id = r.run_id
+), speaker AS (
+    SELECT * FROM r QUALIFY row_number() OVER (PARTITION BY model, gpu, driver, specs ORDER BY started_at NULLS LAST, run_id) = 1
+), seen AS (
+    SELECT s.model, s.gpu, s.driver, t.scope, t.target, t.metric, t.kind, t.value, t.tolerance_pct, t.reference,
+           first({run_id: s.run_id, began: s.started_at} ORDER BY s.started_at NULLS LAST, s.run_id) AS spec
+    FROM threshold t JOIN speaker s ON s.run_id = t.run_id
+    GROUP BY ALL
+), file AS (
+    SELECT sha256, first({run_id: run_id, began: started_at} ORDER BY started_at NULLS LAST, run_id) AS opener FROM r WHERE sha256 IS NOT NULL GROUP BY sha256
 ), t AS (
-    SELECT t.run_id, t.ordinal, t.scope, t.target, t.metric, t.kind, t.value, t.tolerance_pct, t.reference, t.file, t.line, t.pointer, f.sha256, r.started_at,
-           first_value(t.run_id) OVER same AS first_run, first_value(r.started_at) OVER same AS first_at,
-           first_value(t.run_id) OVER whole AS file_first_run, first_value(r.started_at) OVER whole AS file_first_at
-    FROM threshold t JOIN run r ON r.run_id = t.run_id LEFT JOIN f ON f.run_id = t.run_id
-    WINDOW same AS (PARTITION BY r.model, r.gpu_arch_stated, r.driver, t.scope, t.target, t.metric, t.kind, t.value, t.tolerance_pct, t.reference
-                    ORDER BY r.started_at NULLS LAST, t.run_id),
-           whole AS (PARTITION BY coalesce(f.sha256, t.run_id) ORDER BY r.started_at NULLS LAST, t.run_id)
+    SELECT t.run_id, t.ordinal, t.scope, t.target, t.metric, t.kind, t.value, t.file, t.line, t.pointer, r.sha256, r.started_at,
+           s.spec.run_id AS first_run, s.spec.began AS first_at,
+           CASE WHEN f.sha256 IS NULL THEN t.run_id ELSE f.opener.run_id END AS file_first_run, CASE WHEN f.sha256 IS NULL THEN r.started_at ELSE f.opener.began END AS file_first_at
+    FROM threshold t
+    JOIN r ON r.run_id = t.run_id
+    JOIN seen s ON s.scope = t.scope AND s.target = t.target AND s.metric = t.metric AND s.kind = t.kind
+        AND s.model IS NOT DISTINCT FROM r.model AND s.gpu IS NOT DISTINCT FROM r.gpu AND s.driver IS NOT DISTINCT FROM r.driver
+        AND s.value IS NOT DISTINCT FROM t.value AND s.tolerance_pct IS NOT DISTINCT FROM t.tolerance_pct AND s.reference IS NOT DISTINCT FROM t.reference
+    LEFT JOIN file f ON f.sha256 = r.sha256
 )
 SELECT run_id, ordinal, scope, target, metric, kind, value, file, line, pointer, sha256, first_run, first_at, file_first_run, file_first_at,
        date_diff('second', first_at, started_at) / 86400.0 AS age_days, first_run = run_id AS new_here

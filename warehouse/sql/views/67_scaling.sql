@@ -7,14 +7,18 @@
 -- earlier healthy single-node run of equal model, precision, GPU, driver and TP,
 -- cell by cell (PP left out, since more nodes need more stages).
 CREATE OR REPLACE VIEW scaling AS
-WITH t AS (
-    SELECT c.run_id, c.cell_key, c.slot, c.host, c.healthy, c.repeated, c.started_at, c.sequence, i.nnodes, i.image, r.scaling_baseline,
-           concat_ws(' · ', i.driver, i.model, i.precision, i.gpu, i.simulated) AS who, regexp_replace(c.cell_key, ',PP=\d+', '') AS work
-    FROM cell_run c JOIN run_identity i ON i.run_id = c.run_id JOIN run r ON r.run_id = c.run_id
+WITH i AS (
+    SELECT i.run_id, i.nnodes, i.image, r.scaling_baseline, concat_ws(' · ', i.driver, i.model, i.precision, i.gpu, i.simulated) AS who
+    FROM run_identity i JOIN run r ON r.run_id = i.run_id
 ), n AS (
-    SELECT t.*, coalesce(t.sequence, '') AS asked FROM t WHERE t.nnodes > 1 OR t.scaling_baseline IS NOT NULL
+    SELECT c.run_id, c.cell_key, c.slot, c.host, c.started_at, coalesce(c.sequence, '') AS asked, i.nnodes, i.image, i.scaling_baseline, i.who,
+           regexp_replace(c.cell_key, ',PP=\d+', '') AS work
+    FROM cell_run c JOIN i ON i.run_id = c.run_id WHERE i.nnodes > 1 OR i.scaling_baseline IS NOT NULL
 ), one AS (
-    SELECT * FROM t WHERE nnodes = 1 AND healthy AND NOT repeated AND started_at IS NOT NULL
+    -- runs on one node that some run on several is like: mostly none
+    SELECT c.run_id, c.cell_key, c.host, c.started_at, c.sequence, i.image, i.who, regexp_replace(c.cell_key, ',PP=\d+', '') AS work
+    FROM cell_run c JOIN (SELECT * FROM i WHERE nnodes = 1 AND who IN (SELECT who FROM i WHERE nnodes > 1)) i ON i.run_id = c.run_id
+    WHERE c.healthy AND NOT c.repeated AND c.started_at IS NOT NULL
 ), pair AS (
     SELECT n.*, o.run_id AS single_run, o.cell_key AS single_key, o.host AS single_host, o.started_at AS single_at, o.image AS single_image
     FROM n ASOF LEFT JOIN one o ON o.who = n.who AND o.work = n.work AND n.asked > o.sequence
