@@ -181,10 +181,10 @@ type ThresholdOriginRow struct {
 // they are as they are, the oldest first.
 func (w *DB) ThresholdOrigins(ctx context.Context, runID string) ([]ThresholdOriginRow, error) {
 	return readRun(ctx, w, runID, "threshold_age", `
-		WITH v AS (SELECT DISTINCT cell_key, metric, kind FROM vacuous WHERE run_id = ?)
+		WITH v AS (SELECT DISTINCT 'cell' AS scope, cell_key, metric, kind FROM vacuous WHERE run_id = ?)
 		SELECT coalesce(file, ''), coalesce(sha256, ''), coalesce(min(line), 0), coalesce(max(line), 0), count(*)::INTEGER, first_run, any_value(first_at),
 			any_value(file_first_run), any_value(file_first_at), any_value(age_days), any_value(new_here), count(v.metric)::INTEGER
-		FROM threshold_age a LEFT JOIN v ON a.scope = 'cell' AND v.cell_key = a.target AND v.metric = a.metric AND v.kind = a.kind
+		FROM threshold_age a LEFT JOIN v ON v.scope = a.scope AND v.cell_key = a.target AND v.metric = a.metric AND v.kind = a.kind
 		WHERE a.run_id = ? GROUP BY file, sha256, first_run ORDER BY any_value(first_at) NULLS LAST, first_run, file`,
 		func(r *ThresholdOriginRow) []any {
 			return []any{&r.File, &r.SHA256, &r.FirstLine, &r.LastLine, &r.Specs, &r.FirstRun, &r.FirstAt, &r.FileFirstRun, &r.FileFirstAt, &r.AgeDays, &r.New, &r.Vacuous}

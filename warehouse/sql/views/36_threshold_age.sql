@@ -13,21 +13,19 @@ CREATE OR REPLACE VIEW threshold_age AS
 WITH f AS (
     SELECT run_id, any_value(sha256) AS sha256 FROM input_file WHERE kind = 'thresholds' GROUP BY run_id
 ), r AS (
-    SELECT r.run_id, r.started_at, r.model, r.gpu_arch_stated AS gpu, r.driver, coalesce(r.threshold_set, r.run_id) AS specs, f.sha256
+    SELECT r.run_id, r.started_at, r.model, r.gpu_arch_stated AS gpu, r.driver, coalesce(r.threshold_set, r.run_id) AS specs, f.sha256,
+           row_number() OVER (ORDER BY r.started_at NULLS LAST, r.run_id) AS nth
     FROM run r LEFT JOIN f ON f.run_id = r.run_id
 ), speaker AS (
-    SELECT * FROM r QUALIFY row_number() OVER (PARTITION BY model, gpu, driver, specs ORDER BY started_at NULLS LAST, run_id) = 1
+    SELECT * FROM r WHERE nth IN (SELECT min(nth) FROM r GROUP BY model, gpu, driver, specs)
 ), seen AS (
-    SELECT s.model, s.gpu, s.driver, t.scope, t.target, t.metric, t.kind, t.value, t.tolerance_pct, t.reference,
-           first({run_id: s.run_id, began: s.started_at} ORDER BY s.started_at NULLS LAST, s.run_id) AS spec
+    SELECT s.model, s.gpu, s.driver, t.scope, t.target, t.metric, t.kind, t.value, t.tolerance_pct, t.reference, min(s.nth) AS nth
     FROM threshold t JOIN speaker s ON s.run_id = t.run_id
     GROUP BY ALL
 ), file AS (
-    SELECT sha256, first({run_id: run_id, began: started_at} ORDER BY started_at NULLS LAST, run_id) AS opener FROM r WHERE sha256 IS NOT NULL GROUP BY sha256
+    SELECT sha256, min(nth) AS nth FROM r WHERE sha256 IS NOT NULL GROUP BY sha256
 ), t AS (
-    SELECT t.run_id, t.ordinal, t.scope, t.target, t.metric, t.kind, t.value, t.file, t.line, t.pointer, r.sha256, r.started_at,
-           s.spec.run_id AS first_run, s.spec.began AS first_at,
-           CASE WHEN f.sha256 IS NULL THEN t.run_id ELSE f.opener.run_id END AS file_first_run, CASE WHEN f.sha256 IS NULL THEN r.started_at ELSE f.opener.began END AS file_first_at
+    SELECT t.run_id, t.ordinal, t.scope, t.target, t.metric, t.kind, t.value, t.file, t.line, t.pointer, r.sha256, r.started_at, s.nth, coalesce(f.nth, r.nth) AS file_nth
     FROM threshold t
     JOIN r ON r.run_id = t.run_id
     JOIN seen s ON s.scope = t.scope AND s.target = t.target AND s.metric = t.metric AND s.kind = t.kind
@@ -35,9 +33,10 @@ WITH f AS (
         AND s.value IS NOT DISTINCT FROM t.value AND s.tolerance_pct IS NOT DISTINCT FROM t.tolerance_pct AND s.reference IS NOT DISTINCT FROM t.reference
     LEFT JOIN file f ON f.sha256 = r.sha256
 )
-SELECT run_id, ordinal, scope, target, metric, kind, value, file, line, pointer, sha256, first_run, first_at, file_first_run, file_first_at,
-       date_diff('second', first_at, started_at) / 86400.0 AS age_days, first_run = run_id AS new_here
-FROM t;
+SELECT t.run_id, t.ordinal, t.scope, t.target, t.metric, t.kind, t.value, t.file, t.line, t.pointer, t.sha256,
+       a.run_id AS first_run, a.started_at AS first_at, b.run_id AS file_first_run, b.started_at AS file_first_at,
+       date_diff('second', a.started_at, t.started_at) / 86400.0 AS age_days, a.run_id = t.run_id AS new_here
+FROM t JOIN r a ON a.nth = t.nth JOIN r b ON b.nth = t.file_nth;
 COMMENT ON VIEW threshold_age IS 'Where each threshold comes from and since when it is as it is; one row per run and spec';
 COMMENT ON COLUMN threshold_age.run_id IS 'run';
 COMMENT ON COLUMN threshold_age.ordinal IS 'order of the spec in the threshold file';
