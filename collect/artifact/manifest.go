@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -46,17 +47,14 @@ func (d *Dir) writeManifest(finalRun []byte) error {
 		// A manifest with gaps would vouch for a directory nobody could read.
 		return fmt.Errorf("write %s: %w", manifestFile, err)
 	}
-	return d.write(manifestFile, formatManifest(sums))
+	return d.write(manifestFile, FormatSums(sums))
 }
 
-func formatManifest(sums map[string]string) []byte {
+// FormatSums writes hex SHA-256 sums by name as sha256sum does, sorted by name and
+// with its escapes, so that "sha256sum -c" reads them whatever the names are.
+func FormatSums(sums map[string]string) []byte {
 	var b bytes.Buffer
-	names := make([]string, 0, len(sums))
-	for name := range sums {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		escaped := nameEscapes.Replace(name)
 		if escaped != name {
 			b.WriteByte('\\')
@@ -66,22 +64,21 @@ func formatManifest(sums map[string]string) []byte {
 	return b.Bytes()
 }
 
-// parseManifest reads what formatManifest wrote. Anything else is an error: a
-// manifest that was cut off vouches for nothing.
-func parseManifest(b []byte) (map[string]string, error) {
+// ParseSums reads what [FormatSums] wrote. Anything else is an error, a name that
+// stands twice and a last line without its end, too: a manifest that was cut off
+// vouches for nothing.
+func ParseSums(data []byte) (map[string]string, error) {
 	sums := map[string]string{}
-	for n := 1; len(b) > 0; n++ {
-		raw, rest, whole := bytes.Cut(b, []byte{'\n'})
+	n := 0
+	for raw := range bytes.Lines(data) {
+		n++
+		text, whole := strings.CutSuffix(string(raw), "\n")
 		if !whole {
 			return nil, fmt.Errorf("line %d is cut off", n)
 		}
-		b = rest
-		line := string(raw)
-		escaped := strings.HasPrefix(line, "\\")
-		line = strings.TrimPrefix(line, "\\")
-		sum, name, ok := strings.Cut(line, "  ")
-		bin, err := hex.DecodeString(sum)
-		if !ok || err != nil || len(bin) != sha256.Size || name == "" {
+		text, escaped := strings.CutPrefix(text, "\\")
+		sum, name, ok := strings.Cut(text, "  ")
+		if bin, err := hex.DecodeString(sum); !ok || err != nil || len(bin) != sha256.Size || name == "" {
 			return nil, fmt.Errorf("line %d is not a SHA-256 and a name", n)
 		}
 		if escaped {
@@ -104,7 +101,7 @@ func readManifest(root *os.Root) (map[string]string, error) {
 	if len(b) == 0 {
 		return nil, errors.New("empty")
 	}
-	return parseManifest(b)
+	return ParseSums(b)
 }
 
 // covered lists the files that belong into the manifest, slash-separated.

@@ -324,14 +324,14 @@ func FuzzParseStages(f *testing.F) {
 }
 
 func FuzzParseManifest(f *testing.F) {
-	f.Add(formatManifest(map[string]string{"a\\\nb": digest(nil), "run.json": digest([]byte("x"))}))
+	f.Add(FormatSums(map[string]string{"a\\\nb": digest(nil), "run.json": digest([]byte("x"))}))
 	f.Add([]byte("\\"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		sums, err := parseManifest(b)
+		sums, err := ParseSums(b)
 		if err != nil {
 			return
 		}
-		again, err := parseManifest(formatManifest(sums))
+		again, err := ParseSums(FormatSums(sums))
 		if err != nil || !reflect.DeepEqual(sums, again) {
 			t.Errorf("%v became %v, %v", sums, again, err)
 		}

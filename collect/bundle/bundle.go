@@ -124,7 +124,7 @@ func Write(w io.Writer, sources []Source, modified time.Time) error {
 		}
 		sums[s.Name] = hash
 	}
-	if _, err := pack(z, Bytes(ManifestFile, formatManifest(sums)), modified); err != nil {
+	if _, err := pack(z, Bytes(ManifestFile, artifact.FormatSums(sums)), modified); err != nil {
 		return fmt.Errorf("pack bundle: %w", err)
 	}
 	if err := z.Close(); err != nil {
@@ -150,44 +150,6 @@ func pack(z *zip.Writer, s Source, modified time.Time) (hash string, err error) 
 		return "", err
 	}
 	return hex.EncodeToString(d.Sum(nil)), nil
-}
-
-var escapes = strings.NewReplacer("\\", "\\\\", "\n", "\\n", "\r", "\\r")
-var unescapes = strings.NewReplacer("\\\\", "\\", "\\n", "\n", "\\r", "\r")
-
-// formatManifest writes sha256sum's format, escapes included.
-func formatManifest(sums map[string]string) []byte {
-	var b bytes.Buffer
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		e := escapes.Replace(name)
-		if e != name {
-			b.WriteByte('\\')
-		}
-		fmt.Fprintf(&b, "%s  %s\n", sums[name], e)
-	}
-	return b.Bytes()
-}
-
-func parseManifest(data []byte) (map[string]string, error) {
-	sums := map[string]string{}
-	n := 0
-	for raw := range bytes.Lines(data) {
-		n++
-		text, whole := strings.CutSuffix(string(raw), "\n")
-		text, escaped := strings.CutPrefix(text, "\\")
-		hash, name, ok := strings.Cut(text, "  ")
-		if bin, err := hex.DecodeString(hash); !whole || !ok || err != nil || len(bin) != sha256.Size || name == "" {
-			return nil, fmt.Errorf("line %d is not a SHA-256 and a name", n)
-		}
-		if escaped {
-			name = unescapes.Replace(name)
-		}
-		if _, twice := sums[name]; twice {
-			return nil, fmt.Errorf("line %d: %q stands twice", n, name)
-		}
-		sums[name] = hash
-	}
-	return sums, nil
 }
 
 // ReadInfo reads bundle.json of an extracted bundle.
@@ -232,7 +194,7 @@ func Check(dir string) ([]artifact.Problem, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check bundle: %w", err)
 	}
-	sums, err := parseManifest(data)
+	sums, err := artifact.ParseSums(data)
 	if err != nil {
 		return []artifact.Problem{{Path: ManifestFile, Msg: err.Error()}}, nil
 	}

@@ -206,7 +206,7 @@ func sealCopy(dst string) error {
 	if err != nil {
 		return err
 	}
-	return root.WriteFile(ManifestFile, formatManifest(sums), 0o644)
+	return root.WriteFile(ManifestFile, artifact.FormatSums(sums), 0o644)
 }
 
 func hashOf(data []byte) string {

@@ -187,7 +187,7 @@ func (d Docker) Run(p *plan.Plan, id Identity, devices []string) Command {
 		{Name: "GPUS", Value: strconv.Itoa(perNode)},
 		{Name: "MULTINODE", Value: strconv.FormatBool(p.Params.NNodes > 1)},
 	}
-	env = lastWins(append(append(env, c.Env...), rt.Env...))
+	env = plan.LastWins(append(append(env, c.Env...), rt.Env...))
 	var secret []plan.EnvVar
 	for _, e := range env {
 		if Secret(e.Name) {
@@ -280,20 +280,6 @@ func merge(base, more []string) []string {
 			seen[m] = true
 			out = append(out, m)
 		}
-	}
-	return out
-}
-
-func lastWins(env []plan.EnvVar) []plan.EnvVar {
-	at := map[string]int{}
-	var out []plan.EnvVar
-	for _, e := range env {
-		if i, ok := at[e.Name]; ok {
-			out[i].Value = e.Value
-			continue
-		}
-		at[e.Name] = len(out)
-		out = append(out, e)
 	}
 	return out
 }

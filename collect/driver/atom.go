@@ -45,7 +45,7 @@ func (atom) Server(p *plan.Plan, r Rank) (Process, error) {
 	}
 	// The rank's own variables come after the config's: a config that is the same
 	// for all hosts cannot know them.
-	return Process{Args: args, Env: lastWins(append(baseEnv(p, r), dp...))}, nil
+	return Process{Args: args, Env: plan.LastWins(append(baseEnv(p, r), dp...))}, nil
 }
 
 // Serves: every rank is a replica with its own API server.

@@ -184,22 +184,7 @@ func baseEnv(p *plan.Plan, r Rank, extra ...plan.EnvVar) []plan.EnvVar {
 			env = append(env, e)
 		}
 	}
-	return lastWins(env)
-}
-
-// lastWins keeps every name once, at its first place and with its last value.
-func lastWins(env []plan.EnvVar) []plan.EnvVar {
-	at := map[string]int{}
-	var out []plan.EnvVar
-	for _, e := range env {
-		if i, ok := at[e.Name]; ok {
-			out[i].Value = e.Value
-			continue
-		}
-		at[e.Name] = len(out)
-		out = append(out, e)
-	}
-	return out
+	return plan.LastWins(env)
 }
 
 // spelling brings a flag to one form: argparse takes dashes and underscores

@@ -118,6 +118,22 @@ type Registry struct {
 // An EnvVar is one environment variable, in the order written.
 type EnvVar struct{ Name, Value string }
 
+// LastWins keeps every name once, at its first place and with its last value, as
+// an environment put together from several places is meant.
+func LastWins(env []EnvVar) []EnvVar {
+	at := map[string]int{}
+	var out []EnvVar
+	for _, e := range env {
+		if i, ok := at[e.Name]; ok {
+			out[i].Value = e.Value
+			continue
+		}
+		at[e.Name] = len(out)
+		out = append(out, e)
+	}
+	return out
+}
+
 // RunCard is informational.
 type RunCard struct {
 	UpstreamRunURL, ATOMImagePin, Notes string
