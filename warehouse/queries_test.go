@@ -23,7 +23,11 @@ func TestSavedQueries(t *testing.T) {
 		for _, m := range param.FindAllStringSubmatch(q.Text, -1) {
 			if !seen[m[1]] {
 				seen[m[1]] = true
-				args = append(args, sql.Named(m[1], "r2"))
+				value := "r2"
+				if m[1] == "policy" {
+					value = `{"release": {"require": [{"name": "any", "tp": 8}]}}`
+				}
+				args = append(args, sql.Named(m[1], value))
 			}
 		}
 		rows, err := w.Ask(t.Context(), q.Text, args...)

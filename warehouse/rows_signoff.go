@@ -221,6 +221,36 @@ func (w *DB) ReleaseRun(ctx context.Context, runID string) (ReleaseRunRow, error
 	return rows[0], nil
 }
 
+// A ReleaseCheckRow is one row of release_check.
+type ReleaseCheckRow struct {
+	Scope      string // requirement, release, unused
+	Name       string // of the requirement; title of the release
+	Wants      string // which run is asked for
+	RunID      string // the run that is taken; "" when none fits
+	Verdict    string // READY, CONDITIONAL, BLOCKED; "" for unused runs
+	Signoff    string // state of the run's sign-off
+	Gates      int    // that were judged
+	Calibrated int    // of them, those that can fail
+	Waived     int
+	ExitCode   int
+	reasons    string
+}
+
+// Reasons lists what stands against it, or should be known.
+func (r ReleaseCheckRow) Reasons() []string { return lines(r.reasons) }
+
+// ReleaseCheck holds the stored runs of these ids, or all for none, against a policy, the text of a
+// policy file, at a moment: its requirements in order, then the release as a
+// whole, then the runs that nothing asks for.
+func (w *DB) ReleaseCheck(ctx context.Context, policy string, runIDs []string, at time.Time) ([]ReleaseCheckRow, error) {
+	return readLate(ctx, w, "release_check", `
+		SELECT scope, name, wants, run_id, coalesce(verdict, ''), signoff, gates, calibrated, waived, exit_code, reasons
+		FROM release_check(?, (SELECT from_json(?::VARCHAR, '["VARCHAR"]')), ?) ORDER BY scope = 'unused', scope = 'release', ordinal`,
+		func(r *ReleaseCheckRow) []any {
+			return []any{&r.Scope, &r.Name, &r.Wants, &r.RunID, &r.Verdict, &r.Signoff, &r.Gates, &r.Calibrated, &r.Waived, &r.ExitCode, &r.reasons}
+		}, policy, list(runIDs), at.UTC())
+}
+
 // lines splits what a view joined with line feeds.
 func lines(s string) []string {
 	if s == "" {

@@ -56,6 +56,10 @@ func (m SchemaMacro) sample(param string) string {
 		return "'{}'" // its shape is looked at before anything is computed
 	case is("DATE"):
 		return "NULL::DATE"
+	case is("TIMESTAMP"):
+		return "NULL::TIMESTAMP"
+	case is("list"):
+		return "NULL::VARCHAR[]"
 	case is("number"):
 		return "NULL::DOUBLE"
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/semaphore" // bounds what is read ahead
 
+	"cvs/collect/signoff"
 	"cvs/warehouse"
 )
 
@@ -27,12 +28,16 @@ type loadOptions struct {
 	store storeOptions
 	wait  time.Duration
 	sets  []string
+	// what decisions are held against
+	policy, allowed string
 }
 
 func (o *loadOptions) addFlags(f *pflag.FlagSet) {
 	o.store.addFlags(f)
 	f.DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait for another process that holds the warehouse")
 	f.StringArrayVar(&o.sets, "set", nil, "state a fact a loose file lacks, e.g. started_at=2026-09-01T10:00:00Z, gpu_arch=mi325x, tp=8, isl=1024, osl=1024")
+	f.StringVar(&o.policy, "policy", "", "policy `file` that decisions are held against (default: that of the last decision)")
+	f.StringVar(&o.allowed, "allowed-signers", "", "`file` that says whose keys may sign; without it nobody is known")
 }
 
 func newLoad(e *env) *cobra.Command {
@@ -47,6 +52,9 @@ replaces its older state; a run whose stored bytes changed is a conflict. What
 is stored already is told by its SHA-256, never by its name or time. After more
 than 200 new runs their measurements are computed by the next question instead
 of by this command.
+
+Sign-offs are loaded with their run, as they stand now against --policy and
+--allowed-signers; 'cvs sql @release' then answers what 'cvs release check' does.
 ` + exitHelp,
 		Args: needArgs("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runLoad(cmd.Context(), e, o, args) },
@@ -84,9 +92,17 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
+	policy, _, err := readPolicy(o.policy)
+	if err != nil {
+		return err
+	}
+	allowed, err := readSigners(o.allowed)
+	if err != nil {
+		return err
+	}
 	var found []finding
 	for _, p := range paths {
-		runs, err := findRuns(e, p)
+		runs, err := findRuns(e, p, signoff.Against{Policy: policy, Allowed: allowed})
 		if err != nil {
 			return err
 		}

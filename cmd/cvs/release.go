@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cvs/collect/artifact"
 	"cvs/collect/signoff"
 	"cvs/render"
 	"cvs/warehouse"
@@ -47,7 +48,8 @@ READY, CONDITIONAL or BLOCKED with every reason: no such run, too old, a failure
 that is not waived, a missing result, a tier whose gates cannot fail, a missing or
 stale sign-off. Missing evidence blocks.
 
-The exit status is 0 when READY, 3 when a required run is missing, else 1.
+The exit status is 0 when READY, 3 when a required run is missing, else 1. All of
+it is what release_check(policy, runs, moment) answers to cvs sql.
 `,
 		Args: needArgs("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runReleaseCheck(cmd.Context(), e, o, args) },
@@ -66,23 +68,23 @@ func runReleaseCheck(ctx context.Context, e *env, o releaseOptions, args []strin
 	if err != nil {
 		return err
 	}
-	v := c.verdict
 	switch o.format {
 	case "json":
-		err = printJSON(e, v)
+		err = printJSON(e, c.said())
 	case "markdown":
-		printReleaseMarkdown(e, v)
+		printReleaseMarkdown(e, c)
 	default:
-		printRelease(e, v)
+		printRelease(e, c)
 	}
-	return errors.Join(err, releaseError(v))
+	return errors.Join(err, c.err())
 }
 
-// A checkedRelease is a verdict and the runs it was made of.
+// A checkedRelease is what release_check says of the runs that were offered.
 type checkedRelease struct {
-	policy  *signoff.Policy
-	verdict signoff.Verdict
-	runs    []offeredRun
+	whole  warehouse.ReleaseCheckRow
+	needs  []warehouse.ReleaseCheckRow
+	unused []string
+	runs   []offeredRun
 }
 
 type offeredRun struct {
@@ -92,12 +94,13 @@ type offeredRun struct {
 	blocks []warehouse.BlockRow
 }
 
-// checkRelease holds the runs against the policy, as the views judge them today.
+// checkRelease loads the runs into a warehouse of their own and asks it for the
+// verdict of today. Nothing here decides.
 func checkRelease(ctx context.Context, e *env, o releaseOptions, args []string) (*checkedRelease, error) {
 	if o.policy == "" {
 		return nil, badInput("--policy is required")
 	}
-	policy, _, err := readPolicy(o.policy)
+	policy, text, err := readPolicy(o.policy)
 	if err != nil {
 		return nil, err
 	}
@@ -119,23 +122,64 @@ func checkRelease(ctx context.Context, e *env, o releaseOptions, args []string) 
 	if err != nil {
 		return nil, err
 	}
-	out := &checkedRelease{policy: policy}
-	var runs []signoff.Candidate
+	runs, err := offeredRuns(dirs, signoff.Against{Policy: policy, Allowed: allowed, Waivers: waivers})
+	if err != nil {
+		return nil, err
+	}
+	db, err := warehouse.Open(ctx, "", warehouse.Options{})
+	if err != nil {
+		return nil, badStore(err)
+	}
+	defer db.Close()
+	if _, err := db.Load(ctx, runs...); err != nil {
+		return nil, err
+	}
 	at := e.now()
-	for _, dir := range dirs {
-		c, judged, err := candidate(ctx, dir, signoff.Against{Policy: policy, Allowed: allowed, Waivers: waivers}, at)
-		if err != nil {
-			return nil, err
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = r.Meta.RunID
+	}
+	rows, err := db.ReleaseCheck(ctx, string(text), ids, at)
+	if err != nil {
+		return nil, badStore(err)
+	}
+	out := &checkedRelease{}
+	for _, r := range rows {
+		switch r.Scope {
+		case "release":
+			out.whole = r
+		case "requirement":
+			out.needs = append(out.needs, r)
+		case "unused":
+			out.unused = append(out.unused, r.RunID)
 		}
-		run, err := offered(ctx, judged.db, dir, c.Facts.RunID, at)
-		judged.db.Close()
+	}
+	for i, id := range ids {
+		run, err := offered(ctx, db, dirs[i], id, at)
 		if err != nil {
 			return nil, badStore(err)
 		}
-		runs, out.runs = append(runs, *c), append(out.runs, *run)
+		out.runs = append(out.runs, *run)
 	}
-	out.verdict = policy.Check(runs, at.UTC())
 	return out, nil
+}
+
+// offeredRuns reads the run directories; of one run there can be only one.
+func offeredRuns(dirs []string, a signoff.Against) ([]*artifact.Run, error) {
+	var runs []*artifact.Run
+	from := map[string]string{}
+	for _, dir := range dirs {
+		r, err := readRunAgainst(dir, a)
+		if err != nil {
+			return nil, badData("%v", err)
+		}
+		if other, ok := from[r.Meta.RunID]; ok {
+			return nil, badInput("run %s is offered twice: %s and %s", visible(r.Meta.RunID), other, dir)
+		}
+		from[r.Meta.RunID] = dir
+		runs = append(runs, r)
+	}
+	return runs, nil
 }
 
 func offered(ctx context.Context, db *warehouse.DB, dir, id string, at time.Time) (*offeredRun, error) {
@@ -151,65 +195,78 @@ func offered(ctx context.Context, db *warehouse.DB, dir, id string, at time.Time
 	return r, err
 }
 
-func candidate(ctx context.Context, dir string, a signoff.Against, at time.Time) (*signoff.Candidate, *judgedCase, error) {
-	r, err := readRunAgainst(dir, a)
-	if err != nil {
-		return nil, nil, badData("%v", err)
-	}
-	c, err := caseOf(ctx, r, at)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &signoff.Candidate{Case: c.Case, State: c.state.State, Reasons: c.state.Reasons()}, c, nil
-}
-
-func releaseError(v signoff.Verdict) error {
-	if v.Verdict == signoff.ReleaseReady {
-		return nil
-	}
+// err is the exit status the view decided, one message a requirement that is not
+// ready.
+func (c *checkedRelease) err() error {
 	var errs []error
-	for _, n := range v.Needs {
-		code := 1
-		if n.RunID == "" {
-			code = 3
-		}
-		if n.Verdict != signoff.ReleaseReady {
-			errs = append(errs, &statusError{code, visible(fmt.Sprintf("release %s: %s", v.Verdict, n.Name))})
+	for _, n := range c.needs {
+		if n.ExitCode != 0 {
+			errs = append(errs, &statusError{n.ExitCode, visible(fmt.Sprintf("release %s: %s", c.whole.Verdict, n.Name))})
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func printRelease(e *env, v signoff.Verdict) {
-	if v.Title != "" {
-		fmt.Fprintln(e.stdout, visible(v.Title))
+// A releaseVerdict is what --format json prints.
+type releaseVerdict struct {
+	Title   string        `json:"title,omitempty"`
+	Verdict string        `json:"verdict"` // READY, CONDITIONAL, BLOCKED
+	Needs   []releaseNeed `json:"needs"`
+	Unused  []string      `json:"unused,omitempty"` // runs no requirement asked for
+}
+
+// A releaseNeed is one requirement and the run that is taken for it.
+type releaseNeed struct {
+	Name    string   `json:"name"`
+	RunID   string   `json:"run_id,omitempty"` // "" when none fits
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons,omitempty"`
+	Signoff string   `json:"signoff,omitempty"`
+	Gates   int      `json:"gates"` // that passed or failed
+	Vacuous int      `json:"vacuous"`
+	Waived  int      `json:"waived"`
+}
+
+func (c *checkedRelease) said() releaseVerdict {
+	v := releaseVerdict{Title: c.whole.Name, Verdict: c.whole.Verdict, Needs: []releaseNeed{}, Unused: c.unused}
+	for _, n := range c.needs {
+		v.Needs = append(v.Needs, releaseNeed{
+			Name: n.Name, RunID: n.RunID, Verdict: n.Verdict, Reasons: n.Reasons(), Signoff: n.Signoff, Gates: n.Gates, Vacuous: n.Gates - n.Calibrated, Waived: n.Waived,
+		})
 	}
-	for _, n := range v.Needs {
+	return v
+}
+
+func printRelease(e *env, c *checkedRelease) {
+	if c.whole.Name != "" {
+		fmt.Fprintln(e.stdout, visible(c.whole.Name))
+	}
+	for _, n := range c.needs {
 		run := n.RunID
 		if run == "" {
 			run = "no run"
 		}
-		fmt.Fprintf(e.stdout, "%-11s %s: %s, %d of %d gates calibrated, %d waived", n.Verdict, visible(n.Name), visible(run), n.Gates-n.Vacuous, n.Gates, n.Waived)
+		fmt.Fprintf(e.stdout, "%-11s %s: %s, %d of %d gates calibrated, %d waived", n.Verdict, visible(n.Name), visible(run), n.Calibrated, n.Gates, n.Waived)
 		if n.Signoff != "" {
 			fmt.Fprintf(e.stdout, ", sign-off: %s", n.Signoff)
 		}
 		fmt.Fprintln(e.stdout)
-		for _, why := range n.Reasons {
+		for _, why := range n.Reasons() {
 			fmt.Fprintf(e.stdout, "              %s\n", visible(why))
 		}
 	}
-	for _, id := range v.Unused {
+	for _, id := range c.unused {
 		fmt.Fprintf(e.stdout, "not asked for: %s\n", visible(id))
 	}
-	fmt.Fprintf(e.stdout, "release: %s\n", v.Verdict)
+	fmt.Fprintf(e.stdout, "release: %s\n", c.whole.Verdict)
 }
 
-func printReleaseMarkdown(e *env, v signoff.Verdict) {
+func printReleaseMarkdown(e *env, c *checkedRelease) {
 	cell := func(s string) string {
 		return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", "`", "'").Replace(visible(s))
 	}
-	fmt.Fprintf(e.stdout, "## Release %s: **%s**\n\n| requirement | verdict | run | calibrated gates | waived | sign-off | reasons |\n|---|---|---|---|---|---|---|\n", cell(v.Title), v.Verdict)
-	for _, n := range v.Needs {
-		fmt.Fprintf(e.stdout, "| %s | %s | %s | %d of %d | %d | %s | %s |\n", cell(n.Name), n.Verdict, cell(n.RunID), n.Gates-n.Vacuous, n.Gates, n.Waived, cell(n.Signoff), cell(strings.Join(n.Reasons, "; ")))
+	fmt.Fprintf(e.stdout, "## Release %s: **%s**\n\n| requirement | verdict | run | calibrated gates | waived | sign-off | reasons |\n|---|---|---|---|---|---|---|\n", cell(c.whole.Name), c.whole.Verdict)
+	for _, n := range c.needs {
+		fmt.Fprintf(e.stdout, "| %s | %s | %s | %d of %d | %d | %s | %s |\n", cell(n.Name), n.Verdict, cell(n.RunID), n.Calibrated, n.Gates, n.Waived, cell(n.Signoff), cell(strings.Join(n.Reasons(), "; ")))
 	}
 }

@@ -55,13 +55,13 @@ func runReleaseDeck(ctx context.Context, e *env, o releaseOptions, out string, a
 	if err != nil {
 		return err
 	}
-	page := render.Release{Title: c.policy.Title, Policy: filepath.Base(o.policy), Verdict: c.verdict.Verdict}
-	for i, n := range c.verdict.Needs {
-		page.Needs = append(page.Needs, render.ReleaseNeed{Name: n.Name, Wants: c.policy.Release.Require[i].Wants(), RunID: n.RunID, Verdict: n.Verdict, Reasons: n.Reasons})
+	page := render.Release{Title: c.whole.Name, Policy: filepath.Base(o.policy), Verdict: c.whole.Verdict}
+	for _, n := range c.needs {
+		page.Needs = append(page.Needs, render.ReleaseNeed{Name: n.Name, Wants: n.Wants, RunID: n.RunID, Verdict: n.Verdict, Reasons: n.Reasons()})
 	}
 	for _, r := range c.runs {
 		page.Runs = append(page.Runs, render.ReleaseRun{
-			Row: r.row, Review: r.review, Blocks: r.blocks, Deck: deckLink(out, r.dir), Asked: !slices.Contains(c.verdict.Unused, r.row.RunID),
+			Row: r.row, Review: r.review, Blocks: r.blocks, Deck: deckLink(out, r.dir), Asked: !slices.Contains(c.unused, r.row.RunID),
 		})
 	}
 	err = render.WriteTo(out, func(w io.Writer) error {
@@ -70,8 +70,8 @@ func runReleaseDeck(ctx context.Context, e *env, o releaseOptions, out string, a
 	if err != nil {
 		return badStore(fmt.Errorf("write release deck %s: %w", out, err))
 	}
-	fmt.Fprintf(e.stdout, "%s: %s\n", out, c.verdict.Verdict)
-	return releaseError(c.verdict)
+	fmt.Fprintf(e.stdout, "%s: %s\n", out, c.whole.Verdict)
+	return c.err()
 }
 
 // deckLink leads from a page to a run's own deck, relative to it, so that both

@@ -303,7 +303,7 @@ func refusals(decision signoff.Decision, dir string, r *artifact.Run, c signoff.
 	if rules.NotLauncher && signoff.SamePerson(o.identity, r.Meta.Launcher.User) {
 		errs = append(errs, badInput("run %s: %s started it; the policy wants somebody else", r.Meta.RunID, o.identity))
 	}
-	block := c.Block(nil)
+	block := c.Block()
 	if decision == signoff.Conditional {
 		block = c.BlockAlways()
 	}

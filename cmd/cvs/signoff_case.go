@@ -50,7 +50,6 @@ func caseOf(ctx context.Context, r *artifact.Run, at time.Time) (_ *judgedCase, 
 	}()
 	id := r.Meta.RunID
 	c := &judgedCase{db: db}
-	c.Facts = factsOf(r)
 	if c.state, err = db.SignoffState(ctx, id, at); err != nil {
 		return nil, badStore(err)
 	}
@@ -58,7 +57,6 @@ func caseOf(ctx context.Context, r *artifact.Run, at time.Time) (_ *judgedCase, 
 	if err != nil {
 		return nil, badStore(err)
 	}
-	c.Judged, c.CanFail = sum.Judged, sum.Calibrated
 	c.Seen = signoff.Seen{
 		Headline: j.status.Headline, Incomplete: j.status.Incomplete, Simulated: j.status.Simulated,
 		Failed: c.state.Failed, Waived: c.state.Waived, Vacuous: sum.Judged - sum.Calibrated, Reasons: j.status.Reasons(),
@@ -80,18 +78,6 @@ func caseOf(ctx context.Context, r *artifact.Run, at time.Time) (_ *judgedCase, 
 		}
 	}
 	return c, nil
-}
-
-func factsOf(r *artifact.Run) signoff.Facts {
-	id := r.Meta.Identity
-	f := signoff.Facts{
-		RunID: r.Meta.RunID, Profile: r.Meta.Profile, Model: id.Model, Precision: id.Precision, GPUArch: id.GPUArch, Driver: id.Driver,
-		NNodes: id.NNodes, TP: id.TP, Simulated: r.Meta.Simulated, LauncherUser: r.Meta.Launcher.User,
-	}
-	if r.Meta.StartedAt != nil {
-		f.Started = *r.Meta.StartedAt
-	}
-	return f
 }
 
 // readSigners reads an allowed-signers file; "" is none.

@@ -218,6 +218,12 @@ func TestReleaseReview(t *testing.T) {
 	d.says("one.html", "approved by alice@example.com (performance), bob@example.com (release manager)", "1 of 1 failed gate", "fail (waived)", "In use since")
 	store := d.at("store.duckdb")
 	d.want(0, "loaded", "load", one, two, old, "--warehouse", store)
+	// A query is answered as the command is: nobody is known until the keys are given.
+	ask := []string{"sql", "SELECT verdict, reasons FROM release_check($policy, NULL, TIMESTAMP '2026-09-10') WHERE scope = $scope", "--param", "policy=" + readFile(t, d.at("policy.json")), "--warehouse", store}
+	d.want(0, "the signers were not checked", append(ask, "--param", "scope=requirement")...)
+	d.want(0, "BLOCKED", append(ask, "--param", "scope=release")...)
+	d.want(0, "replaced", with("load", one, two, old, "--warehouse", store)...)
+	d.want(0, "READY", append(ask, "--param", "scope=release")...)
 	d.want(0, "index", "publish", "--all", "--to", d.at("shelf"), "--warehouse", store)
 	d.says("shelf/runs/r1/atom_run_deck.html", "approved by alice@example.com (performance), bob@example.com (release manager)")
 	d.want(1, "of those that fail 1 waived", "evaluate", "r1", "--warehouse", store)

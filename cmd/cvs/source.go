@@ -20,6 +20,7 @@ import (
 	"cvs/collect"
 	"cvs/collect/artifact"
 	"cvs/collect/plan"
+	"cvs/collect/signoff"
 	"cvs/collect/strictjson"
 	"cvs/warehouse"
 )
@@ -253,7 +254,7 @@ func foreignInputs(dir string) (o inputOptions, ok bool, err error) {
 // folder of results with its config, or a loose result file. Files of a folder
 // that are none of these come back with an error each.
 func runsAt(e *env, path string) ([]loadedRun, error) {
-	found, err := findRuns(e, path)
+	found, err := findRuns(e, path, signoff.Against{})
 	if err != nil {
 		return nil, err
 	}
@@ -264,8 +265,9 @@ func runsAt(e *env, path string) ([]loadedRun, error) {
 	return out, nil
 }
 
-// findRuns is runsAt with the loose files left unread: there may be many.
-func findRuns(e *env, path string) ([]finding, error) {
+// findRuns is runsAt with the loose files left unread: there may be many. The
+// decisions on runs are held against a.
+func findRuns(e *env, path string, a signoff.Against) ([]finding, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, badInput("%v", err)
@@ -280,7 +282,7 @@ func findRuns(e *env, path string) ([]finding, error) {
 		return pinsIn(path)
 	}
 	if artifact.IsRunDir(path) {
-		return one(readRun(path)), nil
+		return one(readRunAgainst(path, a)), nil
 	}
 	switch o, ok, err := foreignInputs(path); {
 	case err != nil:
@@ -300,7 +302,7 @@ func findRuns(e *env, path string) ([]finding, error) {
 		case d.Type()&fs.ModeSymlink != 0:
 			out = append(out, finding{loadedRun: loadedRun{path: sub, err: &skippedError{sub, "a link; links are not followed"}}})
 		case d.IsDir():
-			more, err := findRuns(e, sub)
+			more, err := findRuns(e, sub, a)
 			if err != nil {
 				return nil, err
 			}

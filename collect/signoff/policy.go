@@ -27,7 +27,8 @@ type Rules struct {
 	AllowPartial bool     // an incomplete run may be approved
 }
 
-// A Release is the evidence that a release candidate needs.
+// A Release is the evidence that a release candidate needs. Whether it is there
+// is not decided here: view release_check reads the same file.
 type Release struct {
 	Require        []Requirement
 	MaxAgeDays     int  // 0: any age
@@ -105,13 +106,9 @@ func tierList(o obj, key string) []string {
 
 // A Case is what a decision on one run is about, as the views said it.
 type Case struct {
-	Facts  Facts
 	Seen   Seen
 	Used   []UsedWaiver
-	Judged int // gates of cells that passed or failed
-	// CanFail are those of them that could have failed.
-	CanFail int
-	Blocks  []Block
+	Blocks []Block
 }
 
 // A Block is one reason against approving a run, a row of signoff_block.
@@ -124,16 +121,11 @@ type Block struct {
 }
 
 // Block lists what stands against approving the run; nothing means it may be
-// approved. Waived failures do not block, expired waivers do. With tiers, those
-// and no others must have gates that can fail; nil leaves it to the policy.
-func (c Case) Block(tiers []string) []string {
+// approved. Waived failures do not block, expired waivers do.
+func (c Case) Block() []string {
 	var out []string
 	for _, b := range c.Blocks {
-		holds := b.Holds
-		if b.Class == "vacuous" && tiers != nil {
-			holds = slices.Contains(tiers, b.Tier)
-		}
-		if holds {
+		if b.Holds {
 			out = append(out, b.Reason)
 		}
 	}

@@ -121,12 +121,3 @@ func (w Waiver) text() string {
 	}
 	return s
 }
-
-// Facts are what a run is, for conditions and requirements.
-type Facts struct {
-	RunID, Profile, Model, Precision, GPUArch, Driver string
-	NNodes, TP                                        int
-	Started                                           time.Time // zero: not stated
-	Simulated                                         bool
-	LauncherUser                                      string
-}

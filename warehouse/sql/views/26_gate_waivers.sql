@@ -5,8 +5,7 @@
 -- A macro, because whether a waiver expired is a question of the day (a DATE, UTC),
 -- and a view must answer the same tomorrow. standing: waived (a failure that it
 -- covers), outside (why says which condition is not met), expired, passing
--- (nothing to waive). In patterns only * and ? are special, so that GLOB's [ is
--- escaped.
+-- (nothing to waive).
 CREATE OR REPLACE MACRO gate_waivers(day) AS TABLE
 WITH g AS (
     SELECT run_id, cell_key, cell_id, NULL AS task_id, host, tier, metric, state, margin_pct, reason,
@@ -16,18 +15,18 @@ WITH g AS (
            1000000, NULL, ordinal, concat_ws(' ', coalesce(nullif(target, ''), scope), metric) FROM check_gates WHERE metric <> ''
 ), m AS (
     SELECT g.*, w.waiver_id, w.owner, w.issue, w.last_day, w.line,
-           CASE WHEN NOT coalesce(r.model, '') GLOB replace(w.model, '[', '[[]') THEN 'model is ' || coalesce(r.model, '') || ', not ' || w.model
-                WHEN NOT coalesce(r.driver, '') GLOB replace(w.driver, '[', '[[]') THEN 'driver is ' || coalesce(r.driver, '') || ', not ' || w.driver
-                WHEN NOT coalesce(r.gpu_arch, '') GLOB replace(w.gpu_arch, '[', '[[]') THEN 'gpu_arch is ' || coalesce(r.gpu_arch, '') || ', not ' || w.gpu_arch
-                WHEN NOT coalesce(r.precision, '') GLOB replace(w.precision, '[', '[[]') THEN 'precision is ' || coalesce(r.precision, '') || ', not ' || w.precision
+           CASE WHEN NOT coalesce(r.model, '') GLOB glob_pattern(w.model) THEN 'model is ' || coalesce(r.model, '') || ', not ' || w.model
+                WHEN NOT coalesce(r.driver, '') GLOB glob_pattern(w.driver) THEN 'driver is ' || coalesce(r.driver, '') || ', not ' || w.driver
+                WHEN NOT coalesce(r.gpu_arch, '') GLOB glob_pattern(w.gpu_arch) THEN 'gpu_arch is ' || coalesce(r.gpu_arch, '') || ', not ' || w.gpu_arch
+                WHEN NOT coalesce(r.precision, '') GLOB glob_pattern(w.precision) THEN 'precision is ' || coalesce(r.precision, '') || ', not ' || w.precision
                 WHEN w.worst_margin_pct IS NULL THEN NULL
                 WHEN g.margin_pct IS NULL OR NOT isfinite(g.margin_pct) THEN 'the failure has no margin'
                 WHEN g.margin_pct < w.worst_margin_pct
                     THEN 'the margin is ' || num_text(round(g.margin_pct, 2)) || ' %, worse than ' || num_text(w.worst_margin_pct) || ' %' END AS why
     FROM waiver w
     JOIN run r ON r.run_id = w.run_id
-    JOIN g ON g.run_id = w.run_id AND g.metric GLOB replace(w.metric, '[', '[[]')
-          AND (g.cell_key GLOB replace(w.cell, '[', '[[]') OR g.cell_id GLOB replace(w.cell, '[', '[[]') OR g.task_id GLOB replace(w.task, '[', '[[]'))
+    JOIN g ON g.run_id = w.run_id AND g.metric GLOB glob_pattern(w.metric)
+          AND (g.cell_key GLOB glob_pattern(w.cell) OR g.cell_id GLOB glob_pattern(w.cell) OR g.task_id GLOB glob_pattern(w.task))
     WHERE g.state IN ('pass', 'fail', 'invalid')
 )
 SELECT run_id, cell_key, cell_id, task_id, host, tier, metric, state, margin_pct, reason, gate, waiver_id, owner, issue, last_day,
