@@ -56,7 +56,7 @@ func (e *ConflictError) Error() string {
 
 // loaderVersion changes when the loader stores more or other rows of the same
 // files, so that loading again replaces them.
-const loaderVersion = 8
+const loaderVersion = 9
 
 // A transaction of Load holds at most this many runs and bytes of raw files: a
 // commit costs more than a small run, and a crash loses what is not committed.

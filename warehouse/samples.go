@@ -115,7 +115,7 @@ func (b *batch) results() {
 }
 
 // unreadable reports a file that could not be used. An unknown file that no cell
-// waits for is only listed.
+// waits for is only listed; so is an orphan, which is one whatever it holds.
 func (b *batch) unreadable(err error, at where, orphan bool) {
 	var unknown *ingest.UnknownError
 	severity, code := dataError, "broken"
@@ -126,7 +126,8 @@ func (b *batch) unreadable(err error, at where, orphan bool) {
 		}
 	}
 	if orphan {
-		severity = warning
+		b.problem(warning, "orphan", at, "belongs to nothing that was planned: kept, not judged; it could not be read: %s", err)
+		return
 	}
 	b.problem(severity, code, at, "%s", err)
 }
@@ -216,7 +217,7 @@ func (b *batch) accuracy() {
 		at := where{path: r.Path, task: r.CellKey}
 		if err != nil {
 			if strings.HasPrefix(path.Base(r.Path), "results") {
-				b.unreadable(err, at, false)
+				b.unreadable(err, at, !b.tasks[r.CellKey] && !b.loose)
 			}
 			continue
 		}
@@ -244,8 +245,32 @@ func (b *batch) checks() {
 		b.artifact(r, "check", nil, r.CellKey, nil)
 		b.checkResult(r)
 	}
+	b.filters()
 	for _, r := range b.run.Superseded {
 		b.artifact(r, "superseded", b.find(r.CellKey), "", nil)
+	}
+}
+
+// filters says which lm-eval filter is reported where the plan names one and no
+// check left word of it, as with results that were collected by hand.
+func (b *batch) filters() {
+	said := make(map[any]bool)
+	for _, row := range b.rows["check_result"] {
+		if row[2] == "accuracy" && row[6] == "filter" {
+			said[row[3]] = true
+		}
+	}
+	config := ""
+	for _, in := range b.meta.Inputs {
+		if in.Kind == "config" {
+			config = in.Path
+		}
+	}
+	for _, t := range b.run.Expected.Tasks {
+		if t.Kind == "accuracy" && t.Filter != "" && !said[valid(t.ID)] {
+			b.add("check_result", b.meta.RunID, int32(len(b.rows["check_result"])+1), t.Kind, valid(t.ID), "", string(artifact.Done),
+				"filter", nil, valid(t.Filter), nil, nil, valid(config))
+		}
 	}
 }
 

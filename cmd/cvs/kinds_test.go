@@ -69,6 +69,62 @@ func TestKinds(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an orphan that cannot be read is an orphan", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(caseDir(t, "c126-orphan-result"))); err != nil {
+			t.Fatal(err)
+		}
+		const path = "results/isl1024_osl1024_conc64/results.json"
+		write(t, filepath.Join(dir, path), `{"output_throughput": 20`)
+		const task = "accuracy/unplanned/m/results_2026-09-01T10-15-00.json"
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, task)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, task), `{"results":`)
+		in := append(inputArgs(t, dir, caseInvocation{}), "--results", dir)
+		html := filepath.Join(t.TempDir(), "deck.html")
+		if res := cvsCommand(t, nil, append([]string{"deck", "-o", html}, in...)...); res.code != 0 {
+			t.Fatalf("deck: exit %d: %s", res.code, res.stderr)
+		}
+		if page := readFile(t, html); !strings.Contains(page, "2 orphans") || !strings.Contains(page, path) || !strings.Contains(page, task) {
+			t.Error("the deck does not list both orphans")
+		}
+		res := cvsCommand(t, nil, append([]string{"evaluate"}, in...)...)
+		for _, want := range []string{"warning: " + path + ": belongs to nothing that was planned: kept, not judged; it could not be read:", "warning: " + task + " unplanned: belongs to nothing"} {
+			if res.code != 0 || !strings.Contains(res.stdout, want) {
+				t.Errorf("exit %d, want 0 and %q in\n%s%s", res.code, want, res.stdout, res.stderr)
+			}
+		}
+		db := filepath.Join(t.TempDir(), "w.duckdb")
+		cvsCommand(t, nil, "load", "--warehouse", db, dir)
+		res = cvsCommand(t, nil, "sql", "--warehouse", db, "--format", "csv", "SELECT path FROM data_quality WHERE code = 'orphan' ORDER BY path")
+		if want := "path\n" + task + "\n" + path + "\n"; res.stdout != want {
+			t.Errorf("view: %q, want %q: %s", res.stdout, want, res.stderr)
+		}
+	})
+	t.Run("metadata.filter counts for results collected by hand", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(caseDir(t, "c181-which-filter-is-gated"))); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, configOf(t, dir), `("num_fewshot": 5,)`, `"metadata": {"filter": "strict-match"}, $1`)
+		db := filepath.Join(t.TempDir(), "w.duckdb")
+		if res := cvsCommand(t, nil, "load", "--warehouse", db, dir); res.code != 0 {
+			t.Fatalf("load: exit %d: %s", res.code, res.stderr)
+		}
+		res := cvsCommand(t, nil, "sql", "--warehouse", db, "--format", "csv", "SELECT DISTINCT filter, reported FROM accuracy WHERE filter <> '' ORDER BY filter")
+		if want := "filter,reported\nflexible-extract,false\nstrict-match,true\n"; res.stdout != want {
+			t.Errorf("got %q, want %q: %s", res.stdout, want, res.stderr)
+		}
+		html := filepath.Join(t.TempDir(), "deck.html")
+		in := append(inputArgs(t, dir, caseInvocation{}), "--results", dir)
+		cvsCommand(t, nil, append([]string{"deck", "-o", html}, in...)...)
+		if page := readFile(t, html); !strings.Contains(page, "exact_match__strict-match") || !strings.Contains(page, "of other filters than the tasks select") {
+			t.Error("the deck does not tell the reported filter from the other")
+		}
+	})
 	t.Run("no output replaces an input", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()

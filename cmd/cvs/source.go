@@ -77,7 +77,7 @@ func runOfPlan(p *plan.Plan) *artifact.Run {
 		})
 	}
 	for _, t := range p.Accuracy {
-		r.Expected.Tasks = append(r.Expected.Tasks, artifact.ExpectedTask{Kind: "accuracy", ID: t.ID})
+		r.Expected.Tasks = append(r.Expected.Tasks, artifact.ExpectedTask{Kind: "accuracy", ID: t.ID, Filter: t.Filter})
 	}
 	return r
 }

@@ -117,6 +117,8 @@ type ExpectedTask struct {
 	ID     string `json:"id"`
 	Status Status `json:"status,omitempty"` // not_run when it was known in advance that it cannot run
 	Reason string `json:"reason,omitempty"`
+	// Filter is the lm-eval filter that is reported of an accuracy task; "" for all.
+	Filter string `json:"filter,omitempty"`
 }
 
 // A Threshold is one spec, with the place where it was written.
