@@ -6,9 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 
 	"github.com/duckdb/duckdb-go/v2"
 )
@@ -20,92 +17,98 @@ func runTables() []string {
 		"gpu_stat", "gpu_point", "model_load", "kernel_event", "needle", "unmeasured"}
 }
 
-// appendRows writes the rows of all batches within the transaction of conn.
-func appendRows(ctx context.Context, conn *sql.Conn, batches []*batch) error {
-	shapes, err := newShapes(ctx, conn, batches)
-	if err != nil {
-		return err
-	}
-	return appendTo(ctx, conn, shapes, runTables(), batches)
+// A row is one row of a table, in the column order of sql/schema.
+type row = []driver.Value
+
+// appenders write rows within the transaction of a connection.
+type appenders struct {
+	conn *sql.Conn
+	open map[string]*appender
 }
 
-// appendTo writes the rows that batches hold for tables, and shapes, which may be
-// nil, before them.
-func appendTo(ctx context.Context, conn *sql.Conn, shapes [][]driver.Value, tables []string, batches []*batch) error {
-	if len(batches) == 0 {
-		return nil
-	}
-	return conn.Raw(func(dc any) error {
+// An appender writes to one table. DuckDB keeps what is appended in memory of its
+// own, three times over, until it is flushed.
+type appender struct {
+	*duckdb.Appender
+	bytes int // of texts since the last flush
+}
+
+const flushBytes = 2 << 20
+
+func newAppenders(conn *sql.Conn) *appenders {
+	return &appenders{conn: conn, open: make(map[string]*appender)}
+}
+
+// add writes the rows of these tables, in that order.
+func (a *appenders) add(ctx context.Context, tables []string, rows map[string][]row) error {
+	return a.conn.Raw(func(dc any) error {
 		c, ok := dc.(driver.Conn)
 		if !ok {
 			return fmt.Errorf("unexpected driver connection %T", dc)
 		}
-		if err := appendTable(c, "shape_key", slices.Values(shapes)); err != nil {
-			return err
-		}
 		for _, table := range tables {
-			rows := func(yield func([]driver.Value) bool) {
-				for _, b := range batches {
-					for _, row := range b.rows[table] {
-						if !yield(row) {
-							return
-						}
-					}
-				}
+			if len(rows[table]) == 0 {
+				continue
 			}
-			if err := errors.Join(appendTable(c, table, rows), ctx.Err()); err != nil {
-				return err
+			t := a.open[table]
+			if t == nil {
+				to, err := duckdb.NewAppenderFromConn(c, "", table)
+				if err != nil {
+					return fmt.Errorf("%s: %w", table, err)
+				}
+				t = &appender{Appender: to}
+				a.open[table] = t
+			}
+			if err := errors.Join(t.add(rows[table]), ctx.Err()); err != nil {
+				return fmt.Errorf("%s: %w", table, err)
 			}
 		}
 		return nil
 	})
 }
 
-// newShapes are the rows of the shapes that are not stored yet, each once.
-func newShapes(ctx context.Context, conn *sql.Conn, batches []*batch) ([][]driver.Value, error) {
-	stored, err := query(ctx, conn, "SELECT shape FROM shape_key WHERE place = 1", func(s *string) []any { return []any{s} })
-	if err != nil {
-		return nil, err
-	}
-	have := make(map[string]bool, len(stored))
-	for _, s := range stored {
-		have[s] = true
-	}
-	var rows [][]driver.Value
-	for _, b := range batches {
-		for _, id := range slices.Sorted(maps.Keys(b.shapes)) {
-			if !have[id] {
-				have[id] = true
-				rows = append(rows, b.shapes[id].rows(id)...)
+func (t *appender) add(rows []row) error {
+	for _, r := range rows {
+		if err := t.AppendRow(r...); err != nil {
+			return err
+		}
+		for _, v := range r {
+			if s, ok := v.(string); ok {
+				t.bytes += len(s)
 			}
 		}
-	}
-	return rows, nil
-}
-
-// appendTable appends rows to a table; without any it costs nothing.
-func appendTable(c driver.Conn, table string, rows iter.Seq[[]driver.Value]) error {
-	var a *duckdb.Appender
-	for row := range rows {
-		var err error
-		if a == nil {
-			a, err = duckdb.NewAppenderFromConn(c, "", table)
-		}
-		if err == nil {
-			err = a.AppendRow(row...)
-		}
-		if err != nil {
-			if a != nil {
-				err = errors.Join(err, a.Close())
+		if t.bytes > flushBytes {
+			t.bytes = 0
+			if err := t.Flush(); err != nil {
+				return err
 			}
-			return fmt.Errorf("%s: %w", table, err)
 		}
-	}
-	if a == nil {
-		return nil
-	}
-	if err := a.Close(); err != nil {
-		return fmt.Errorf("%s: %w", table, err)
 	}
 	return nil
+}
+
+// close writes what is left. After an error the transaction must be given up.
+func (a *appenders) close() error {
+	return a.end(func(*appender) error { return nil })
+}
+
+// discard drops what was not written yet, as far as that can be told apart.
+func (a *appenders) discard() error {
+	return a.end(func(t *appender) error { return t.Clear() })
+}
+
+func (a *appenders) end(before func(*appender) error) error {
+	if len(a.open) == 0 {
+		return nil
+	}
+	return a.conn.Raw(func(any) error {
+		var errs []error
+		for table, t := range a.open {
+			if err := errors.Join(before(t), t.Close()); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", table, err))
+			}
+		}
+		clear(a.open)
+		return errors.Join(errs...)
+	})
 }

@@ -22,7 +22,7 @@ type batch struct {
 	run      *artifact.Run
 	doc      *ingest.Document // of the run's one file, where it was read before
 	meta     artifact.Meta
-	rows     map[string][][]driver.Value
+	rows     map[string][]row
 	shapes   map[string]shape // keys of its samples
 	cells    []*cellRow
 	byKey    map[string]*cellRow
@@ -55,7 +55,7 @@ type sampleRow struct {
 
 func build(src *Source, digest string) *batch {
 	run := src.Run
-	b := &batch{run: run, doc: src.doc, meta: run.Meta, rows: make(map[string][][]driver.Value), shapes: make(map[string]shape), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
+	b := &batch{run: run, doc: src.doc, meta: run.Meta, rows: make(map[string][]row), shapes: make(map[string]shape), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
 	for _, c := range run.Expected.Cells {
 		row := &cellRow{ExpectedCell: c, planned: true}
 		b.cells, b.byKey[c.Key] = append(b.cells, row), row
@@ -79,6 +79,12 @@ func build(src *Source, digest string) *batch {
 	b.originRow()
 	b.add("unmeasured", b.meta.RunID)
 	return b
+}
+
+// rowsOnly lets go of everything but the rows, and the samples whose shapes may
+// be new.
+func (b *batch) rowsOnly() {
+	b.run, b.doc, b.cells, b.byKey, b.tasks, b.samples = nil, nil, nil, nil, nil, nil
 }
 
 // parse reads a result, unless that was done when its run was made.

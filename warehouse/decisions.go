@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -18,64 +17,47 @@ func decisionTables() []string {
 	return []string{"waiver", "signoff", "signoff_waiver", "signoff_item", "signoff_finding", "signoff_rule"}
 }
 
-// decide stores the decisions of the runs that are not refused and reports for
-// each whether anything changed. A log that lost an entry, or has another in its
-// place, is a conflict: that is what shows a log that was cut at its end.
-func decide(ctx context.Context, conn *sql.Conn, runs []*artifact.Run, results []LoadResult) (conflicts []error, changed bool, err error) {
-	ids := make([]string, len(runs))
-	for i, r := range runs {
-		ids[i] = r.Meta.RunID
+// decide stores the decisions of a run if they changed. A log that lost an entry,
+// or has another in its place, is a *ConflictError: that is what shows a log that
+// was cut at its end.
+func (l *Loading) decide(ctx context.Context, run *artifact.Run, r *LoadResult) error {
+	old, was := l.have.rules[r.RunID]
+	if run.Decisions == nil && !was {
+		return nil
 	}
-	stored, err := query(ctx, conn, "SELECT run_id, digest FROM signoff_rule WHERE run_id IN "+listed,
-		func(r *[2]string) []any { return []any{&r[0], &r[1]} }, list(ids))
+	digest := ""
+	if run.Decisions != nil {
+		var err error
+		if digest, err = decisionDigest(run.Decisions); err != nil {
+			return err
+		}
+	}
+	if was && old == digest {
+		return nil
+	}
+	why, err := lostDecision(ctx, l.conn, run)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	digests := make(map[string]string, len(stored))
-	for _, s := range stored {
-		digests[s[0]] = s[1]
+	if why != "" {
+		r.Outcome = Refused
+		return &ConflictError{RunID: r.RunID, Why: why}
 	}
-	var batches []*batch
-	for i, run := range runs {
-		id := run.Meta.RunID
-		old, was := digests[id]
-		if results[i].Outcome == Refused || run.Decisions == nil && !was {
-			continue
-		}
-		digest := ""
-		if run.Decisions != nil {
-			if digest, err = decisionDigest(run.Decisions); err != nil {
-				return nil, false, err
+	if was {
+		for _, table := range decisionTables() {
+			if _, err := l.conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE run_id = ?", r.RunID); err != nil {
+				return err
 			}
 		}
-		if was && old == digest {
-			continue
-		}
-		why, err := lostDecision(ctx, conn, run)
-		if err != nil {
-			return nil, false, err
-		}
-		if why != "" {
-			results[i].Outcome = Refused
-			conflicts = append(conflicts, &ConflictError{RunID: id, Why: why})
-			continue
-		}
-		if was {
-			for _, table := range decisionTables() {
-				if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE run_id = ?", id); err != nil {
-					return nil, false, err
-				}
-			}
-		}
-		if results[i].Outcome == Unchanged {
-			results[i].Outcome = Replaced
-		}
-		changed = true
-		if run.Decisions != nil {
-			batches = append(batches, decisionRows(id, run.Decisions, digest))
-		}
 	}
-	return conflicts, changed, appendTo(ctx, conn, nil, decisionTables(), batches)
+	if r.Outcome == Unchanged {
+		r.Outcome = Replaced
+	}
+	l.added.rules[r.RunID] = digest
+	if run.Decisions == nil {
+		return nil
+	}
+	return l.rows.add(ctx, decisionTables(), decisionRows(r.RunID, run.Decisions, digest).rows)
 }
 
 func decisionDigest(d *artifact.Decisions) (string, error) {
@@ -117,7 +99,7 @@ func lostDecision(ctx context.Context, conn *sql.Conn, run *artifact.Run) (strin
 
 // decisionRows are the rows of one run, in the column order of sql/schema.
 func decisionRows(id string, d *artifact.Decisions, digest string) *batch {
-	b := &batch{rows: make(map[string][][]driver.Value)}
+	b := &batch{rows: make(map[string][]row)}
 	for _, w := range d.Waivers {
 		b.add("waiver", id, valid(w.ID), str(w.Cell), str(w.Task), valid(w.Metric), valid(w.Reason), valid(w.Owner), valid(w.Issue), w.LastDay,
 			num(w.WorstMarginPct), str(w.Model), str(w.Driver), str(w.GPUArch), str(w.Precision), int32(w.Line))

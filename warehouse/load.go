@@ -85,24 +85,23 @@ func (w *DB) Load(ctx context.Context, runs ...*artifact.Run) ([]LoadResult, err
 
 // LoadSources is [DB.Load] for many runs: computing their measurements is left
 // to [DB.Measure], which the next question does by itself.
-func (w *DB) LoadSources(ctx context.Context, sources ...*Source) ([]LoadResult, error) {
-	if w.readOnly {
-		return nil, fmt.Errorf("load: the warehouse %s is open read-only", w.path)
+func (w *DB) LoadSources(ctx context.Context, sources ...*Source) (results []LoadResult, err error) {
+	ids := make([]string, len(sources))
+	for i, s := range sources {
+		ids[i] = s.Run.Meta.RunID
 	}
-	conn, err := w.db.Conn(ctx)
+	l, err := w.loading(ctx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("load: %w", err)
+		return nil, err
 	}
-	defer conn.Close()
-	defer w.version.Add(1)
-	var results []LoadResult
+	defer func() { err = errors.Join(err, l.Close()) }()
 	var conflicts []error
 	for len(sources) > 0 {
 		n := batchLen(sources)
-		r, refused, err := w.loadBatch(ctx, conn, sources[:n])
+		r, refused, err := l.batch(ctx, sources[:n])
 		if err != nil && n > 1 && ctx.Err() == nil {
 			n = 1 // so that one bad run takes no other with it
-			r, refused, err = w.loadBatch(ctx, conn, sources[:n])
+			r, refused, err = l.batch(ctx, sources[:n])
 		}
 		conflicts = append(conflicts, refused...)
 		if err != nil {
@@ -114,17 +113,12 @@ func (w *DB) LoadSources(ctx context.Context, sources ...*Source) ([]LoadResult,
 	return results, errors.Join(conflicts...)
 }
 
-// batchLen is how many of runs go into one transaction: never one id twice.
+// batchLen is how many of sources go into one transaction: never one id twice.
 func batchLen(sources []*Source) int {
 	ids := make(map[string]bool)
 	bytes := 0
 	for i, s := range sources {
-		for _, x := range s.Run.Results {
-			bytes += len(x.Data)
-		}
-		for _, x := range s.Run.Accuracy {
-			bytes += len(x.Data)
-		}
+		bytes += s.Size()
 		if i > 0 && (i == batchRuns || bytes > batchBytes || ids[s.Run.Meta.RunID]) {
 			return i
 		}
@@ -133,96 +127,26 @@ func batchLen(sources []*Source) int {
 	return len(sources)
 }
 
-func (w *DB) loadBatch(ctx context.Context, conn *sql.Conn, sources []*Source) (results []LoadResult, conflicts []error, err error) {
-	each(len(sources), func(i int) { sources[i].contentDigest() })
-	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
-		return nil, nil, err
-	}
-	open := true
-	defer func() {
-		if open { // not ctx: a cancelled load must still let go
-			_, rerr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-			err = errors.Join(err, rerr)
+// batch stores sources in a transaction of their own.
+func (l *Loading) batch(ctx context.Context, sources []*Source) (results []LoadResult, conflicts []error, err error) {
+	each(len(sources), func(i int) {
+		// what is stored need not be made into rows again
+		if s := sources[i]; l.digest(s.Run.Meta.RunID) != s.contentDigest() {
+			s.Prepare()
 		}
-	}()
-	stored, err := storedDigests(ctx, conn, sources)
-	if err != nil {
-		return nil, nil, err
-	}
-	results = make([]LoadResult, len(sources))
-	var fresh []int
-	for i, s := range sources {
-		r := &results[i]
-		if r.RunID, r.Outcome = s.Run.Meta.RunID, Loaded; r.RunID == "" {
-			return nil, nil, errors.New("the run has no id")
-		}
-		switch old, ok := stored[r.RunID]; {
-		case ok && old == s.digest:
-			r.Outcome = Unchanged
-			continue
-		case ok:
-			missing, err := lost(ctx, conn, s.Run)
-			if err != nil {
-				return nil, nil, err
-			}
-			if missing != "" {
-				r.Outcome = Refused
-				conflicts = append(conflicts, &ConflictError{RunID: r.RunID, Path: missing})
-				continue
-			}
-			why, err := lostDecision(ctx, conn, s.Run)
-			if err != nil {
-				return nil, nil, err
-			}
-			if why != "" {
-				r.Outcome = Refused
-				conflicts = append(conflicts, &ConflictError{RunID: r.RunID, Why: why})
-				continue
-			}
-			r.Outcome = Replaced
-			for _, table := range append(runTables(), "measurement", "cell_result") {
-				if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE run_id = ?", r.RunID); err != nil {
-					return nil, nil, err
-				}
-			}
-		}
-		fresh = append(fresh, i)
-	}
-	refused, decided, err := decide(ctx, conn, runsOf(sources), results)
-	if err != nil {
-		return nil, nil, err
-	}
-	conflicts = append(conflicts, refused...)
-	if len(fresh) == 0 && !decided {
-		return results, conflicts, nil
-	}
-	if len(fresh) > 0 {
-		if err := w.loadFresh(ctx, conn, sources, fresh, results); err != nil {
+	})
+	for _, s := range sources {
+		r, err := l.Add(ctx, s)
+		var refused *ConflictError
+		switch {
+		case errors.As(err, &refused):
+			conflicts = append(conflicts, refused)
+		case err != nil:
 			return nil, nil, err
 		}
+		results = append(results, r)
 	}
-	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
-		return nil, nil, err
-	}
-	open = false
-	return results, conflicts, nil
-}
-
-// loadFresh stores the runs whose index is in fresh.
-func (w *DB) loadFresh(ctx context.Context, conn *sql.Conn, sources []*Source, fresh []int, results []LoadResult) error {
-	each(len(fresh), func(n int) { sources[fresh[n]].Prepare() })
-	batches := make([]*batch, len(fresh))
-	for n, i := range fresh {
-		b := sources[i].batch
-		batches[n] = b
-		r := &results[i]
-		r.Artifacts, r.Samples, r.Errors, r.Warnings = len(b.rows["artifact"]), len(b.rows["sample"]), b.errors, b.warnings
-	}
-	if err := appendRows(ctx, conn, batches); err != nil {
-		return err
-	}
-	w.unmeasured.Store(true) // before the commit: the worst is a look in vain
-	return nil
+	return results, conflicts, l.Commit(ctx)
 }
 
 // each does f for 0 … n-1 on all processors.
@@ -233,28 +157,6 @@ func each(n int, f func(i int)) {
 		g.Go(func() error { f(i); return nil })
 	}
 	_ = g.Wait() // f returns no error
-}
-
-// listed is the set of texts in one JSON parameter: two thousand question marks
-// take longer to parse than the question to answer.
-const listed = `(SELECT unnest(from_json(?::VARCHAR, '["VARCHAR"]')))`
-
-// storedDigests are the content digests of those of runs that are stored.
-func storedDigests(ctx context.Context, conn *sql.Conn, sources []*Source) (map[string]string, error) {
-	ids := make([]string, len(sources))
-	for i, s := range sources {
-		ids[i] = s.Run.Meta.RunID
-	}
-	rows, err := query(ctx, conn, "SELECT run_id, content_sha256 FROM run WHERE run_id IN "+listed,
-		func(r *[2]string) []any { return []any{&r[0], &r[1]} }, list(ids))
-	if err != nil {
-		return nil, err
-	}
-	stored := make(map[string]string, len(rows))
-	for _, r := range rows {
-		stored[r[0]] = r[1]
-	}
-	return stored, nil
 }
 
 // lost returns the first stored file of the run that is not among the new ones.

@@ -63,8 +63,11 @@ func looseRun(name string, data []byte) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := sha256.Sum256(data)
-	sha := hex.EncodeToString(s[:])
+	sha := doc.SHA256
+	if sha == "" {
+		s := sha256.Sum256(data)
+		sha = hex.EncodeToString(s[:])
+	}
 	run := &artifact.Run{Meta: artifact.Meta{
 		FormatVersion: artifact.FormatVersion, RunID: looseID(sha), Suite: looseSuite, Status: artifact.Done,
 		EnforceOrigin: "a loose file has no thresholds",
@@ -79,7 +82,7 @@ func looseRun(name string, data []byte) (*Source, error) {
 	if len(doc.Samples) > 0 {
 		stated(&run.Meta, doc.Samples[0].Identity)
 	}
-	return &Source{Run: run, doc: doc, plain: true}, nil
+	return &Source{Run: run, doc: doc, plain: true, filed: true}, nil
 }
 
 // published makes a run of one part of a history.
@@ -117,7 +120,7 @@ func published(name string, p ingest.Part) (*Source, error) {
 	} else {
 		run.Results = []artifact.Result{r}
 	}
-	return &Source{Run: run, doc: doc}, nil
+	return &Source{Run: run, doc: doc, filed: true}, nil
 }
 
 // stated copies what a sample says of itself.

@@ -77,17 +77,17 @@ type shape struct {
 }
 
 // rows are those of table shape_key.
-func (x shape) rows(id string) [][]driver.Value {
-	rows := make([][]driver.Value, 0, len(x.packed))
+func (x shape) rows(id string) []row {
+	rows := make([]row, 0, len(x.packed))
 	s := x.sample
 	for n, i := range x.packed {
 		v := &s.Values[i]
-		rows = append(rows, []driver.Value{id, int64(n + 1), int32(i + 1), v.Parent, v.Key, v.Pointer, str(v.Metric), string(v.Quality), v.Kind, higher(v, s)})
+		rows = append(rows, row{id, int64(n + 1), int32(i + 1), v.Parent, v.Key, v.Pointer(), str(v.Metric), string(v.Quality), v.Kind, higher(v, s)})
 	}
 	return rows
 }
 
-func rawRow(runID string, no int32, i int, s *sampleRow) []driver.Value {
+func rawRow(runID string, no int32, i int, s *sampleRow) row {
 	v := &s.Values[i]
 	var raw, text any
 	if v.SHA256 == "" {
@@ -96,7 +96,7 @@ func rawRow(runID string, no int32, i int, s *sampleRow) []driver.Value {
 	if v.Kind == "string" || v.Kind == "number" || v.Kind == "boolean" {
 		text = v.Text
 	}
-	return []driver.Value{runID, no, int32(i + 1), v.Parent, v.Key, v.Pointer, str(v.Metric), numberOf(v), string(v.Quality), text, v.Kind, raw, int64(v.Bytes), str(v.SHA256), higher(v, s)}
+	return row{runID, no, int32(i + 1), v.Parent, v.Key, v.Pointer(), str(v.Metric), numberOf(v), string(v.Quality), text, v.Kind, raw, int64(v.Bytes), str(v.SHA256), higher(v, s)}
 }
 
 func numberOf(v *ingest.Value) any {

@@ -18,8 +18,10 @@ type Source struct {
 
 	doc    *ingest.Document // what the one file of a loose run holds; nil: not read yet
 	plain  bool             // a loose file of which nobody stated anything
+	filed  bool             // reading its file again makes it again
 	digest string
 	batch  *batch
+	size   int // of files that were let go
 }
 
 // NewSource is a source of a run that may still be changed.
@@ -30,7 +32,7 @@ func (s *Source) Document() *ingest.Document { return s.doc }
 
 // Stated says that somebody changed the run: it is no longer told by its file
 // alone.
-func (s *Source) Stated() { s.plain = false }
+func (s *Source) Stated() { s.plain, s.filed = false, false }
 
 // Prepare does everything that needs no database; the run must not change any
 // more. Calling it is optional and saves that time in [DB.LoadSources].
@@ -39,6 +41,38 @@ func (s *Source) Prepare() {
 		s.batch = build(s, s.contentDigest())
 	}
 }
+
+// Size is the length of the raw files of its results, bytes.
+func (s *Source) Size() int {
+	n := s.size
+	for _, r := range s.Run.Results {
+		n += len(r.Data)
+	}
+	for _, r := range s.Run.Accuracy {
+		n += len(r.Data)
+	}
+	return n
+}
+
+// Pack is Prepare for who needs nothing of the run any more but to have it
+// stored: bytes and contents of a loose file are let go.
+func (s *Source) Pack() {
+	s.Prepare()
+	if !s.filed {
+		return
+	}
+	s.size = s.Size()
+	s.doc = nil
+	s.batch.rowsOnly()
+	for _, files := range [][]artifact.Result{s.Run.Results, s.Run.Accuracy} {
+		for i := range files {
+			files[i].Data = nil
+		}
+	}
+}
+
+// Packed says that the source was packed: its file would have to be read again.
+func (s *Source) Packed() bool { return s.filed && s.batch != nil && s.batch.run == nil }
 
 func runsOf(sources []*Source) []*artifact.Run {
 	runs := make([]*artifact.Run, len(sources))

@@ -131,14 +131,14 @@ func sameResult(a, b *sampleRow) bool {
 	}
 	values := make(map[string]ingest.Value, len(a.Values))
 	for _, v := range a.Values {
-		values[v.Pointer] = v
+		values[v.Pointer()] = v
 	}
 	for _, v := range b.Values {
-		w, ok := values[v.Pointer]
+		w, ok := values[v.Pointer()]
 		if !ok || v.Kind != w.Kind {
 			return false
 		}
-		delete(values, v.Pointer) // a key that stands twice needs two
+		delete(values, v.Pointer()) // a key that stands twice needs two
 		switch {
 		case v.Raw == w.Raw && v.SHA256 == w.SHA256:
 		case v.SHA256 != "" || w.SHA256 != "":

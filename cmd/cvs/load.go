@@ -143,8 +143,9 @@ type loading struct {
 	db     *warehouse.DB
 	facts  *facts
 	known  warehouse.Inventory
-	batch  []loadedRun
-	bytes  int // of the files of batch
+	to     *warehouse.Loading
+	batch  []stored // in the open transaction
+	bytes  int      // of the files of batch
 	counts map[string]int
 	errs   []error
 	// runs that were left for the next question to measure
@@ -152,11 +153,17 @@ type loading struct {
 	over       bool // a batch could not be stored: nothing more is tried
 }
 
-// Bounds of what is handed to the warehouse together: enough to share
-// transactions, few enough to report progress and to hold in memory.
+// A stored is a run of the open transaction.
+type stored struct {
+	loadedRun
+	warehouse.LoadResult
+}
+
+// Bounds of what shares a transaction: a commit costs more than many small runs,
+// and what is not committed is lost with the process and not reported yet.
 const (
-	loadRuns  = 2000
-	loadBytes = 8 << 20
+	loadRuns  = 10_000
+	loadBytes = 64 << 20
 	// A reader takes so many files at a time, or files of so many bytes; files
 	// of readAhead bytes, or one larger one, may be read and not stored yet.
 	loadGroup  = 16
@@ -170,14 +177,17 @@ const (
 // all reads what was found on every processor, in order, and stores it as it
 // comes. What the user stated may turn out to be wrong for the last file; nothing
 // is stored before all are read then.
-func (l *loading) all(ctx context.Context, found []finding) error {
+func (l *loading) all(ctx context.Context, found []finding) (err error) {
 	stated := *l.facts != facts{}
 	if !stated {
-		var err error
 		if l.known, err = l.db.Inventory(ctx); err != nil {
 			return badStore(err)
 		}
 	}
+	if l.to, err = l.db.Loading(ctx); err != nil {
+		return badStore(err)
+	}
+	defer func() { err = errors.Join(err, l.to.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	// each group of files has its place in the queue, so that order is kept
@@ -227,7 +237,7 @@ func (l *loading) all(ctx context.Context, found []finding) error {
 	if err := l.take(ctx, late); err != nil {
 		return err
 	}
-	l.store(ctx)
+	l.commit(ctx)
 	n, err := l.db.Unmeasured(ctx)
 	if err != nil || n > measureAtOnce || l.over {
 		l.unmeasured = n
@@ -271,7 +281,7 @@ func (l *loading) read(group []finding) []loadedRun {
 				if err := l.facts.apply(r.src); err != nil {
 					r.err = &unfitError{err}
 				} else {
-					r.src.Prepare()
+					r.src.Pack()
 				}
 			}
 			out = append(out, r)
@@ -305,17 +315,77 @@ func (l *loading) take(ctx context.Context, runs []loadedRun) error {
 			l.errs = append(l.errs, f.err)
 			continue
 		}
-		l.batch = append(l.batch, f)
-		if f.src != nil {
-			for _, x := range slices.Concat(f.run.Results, f.run.Accuracy) {
-				l.bytes += len(x.Data)
-			}
-		}
+		l.add(ctx, f)
 		if len(l.batch) >= loadRuns || l.bytes >= loadBytes {
-			l.store(ctx)
+			l.commit(ctx)
 		}
 	}
 	return nil
+}
+
+// add stores a run in the open transaction.
+func (l *loading) add(ctx context.Context, f loadedRun) {
+	if l.over {
+		l.counts["failed"]++
+		return
+	}
+	s := stored{f, warehouse.LoadResult{RunID: f.run.Meta.RunID, Outcome: warehouse.Unchanged}}
+	if f.src == nil {
+		l.batch = append(l.batch, s)
+		return
+	}
+	var err error
+	s.LoadResult, err = l.to.Add(ctx, f.src)
+	switch {
+	case errors.As(err, new(*warehouse.ConflictError)):
+		l.errs = append(l.errs, err)
+	case err != nil:
+		l.batch = append(l.batch, s)
+		l.oneByOne(ctx)
+		return
+	}
+	if l.bytes += f.src.Size(); f.src.Packed() {
+		s.run, s.src = nil, nil
+	}
+	l.batch = append(l.batch, s)
+}
+
+// oneByOne stores the runs of a transaction that failed, each in one of its own,
+// so that one bad run takes no other with it. It ends at that one.
+func (l *loading) oneByOne(ctx context.Context) {
+	batch := l.batch
+	l.batch, l.bytes = nil, 0
+	for i, s := range batch {
+		if s.src == nil && s.run == nil {
+			s.loadedRun = l.again(s)
+		}
+		err := s.err
+		if err == nil && s.src != nil && s.Outcome != warehouse.Refused {
+			if s.LoadResult, err = l.to.Add(ctx, s.src); err == nil {
+				err = l.to.Commit(ctx)
+			}
+		}
+		if err != nil {
+			l.errs = append(l.errs, fmt.Errorf("load run %s: %w", s.RunID, err))
+			l.counts["failed"] += len(batch) - i
+			l.over = true
+			return
+		}
+		l.report(ctx, s)
+	}
+}
+
+// again reads the run of a loose file a second time.
+func (l *loading) again(s stored) loadedRun {
+	for _, r := range looseRuns(s.path, nil) {
+		if r.err != nil {
+			return r
+		}
+		if r.run.Meta.RunID == s.RunID {
+			return r
+		}
+	}
+	return loadedRun{path: s.path, err: badData("%s: it was changed while it was loaded", s.path)}
 }
 
 // pins brings back the pins among what was found, those beside the run
@@ -334,48 +404,34 @@ func (l *loading) pins(ctx context.Context, found []finding, more string) error 
 	return restorePins(ctx, l.db, pinsOf(found), slices.Sorted(maps.Keys(folders))...)
 }
 
-// store hands the batch to the warehouse and reports what became of it.
-func (l *loading) store(ctx context.Context) {
-	batch := l.batch
-	l.batch, l.bytes = nil, 0
-	if l.over {
-		l.counts["failed"] += len(batch)
+// commit ends the transaction and reports what became of its runs.
+func (l *loading) commit(ctx context.Context) {
+	if err := l.to.Commit(ctx); err != nil {
+		l.oneByOne(ctx)
 		return
 	}
-	var sources []*warehouse.Source
-	for _, f := range batch {
-		if f.src != nil {
-			sources = append(sources, f.src)
-		}
-	}
-	results, err := l.db.LoadSources(ctx, sources...)
-	if err != nil {
-		l.errs = append(l.errs, err)
-	}
+	batch := l.batch
+	l.batch, l.bytes = nil, 0
+	l.report(ctx, batch...)
+}
+
+// report says what became of runs that are stored for good.
+func (l *loading) report(ctx context.Context, runs ...stored) {
 	var doubtful []string // runs whose errors have to be read
-	next := 0
-	for _, f := range batch {
-		r := warehouse.LoadResult{RunID: f.run.Meta.RunID, Outcome: warehouse.Unchanged}
-		if f.src != nil {
-			if next == len(results) { // the rest could not be stored at all
-				l.counts["failed"]++
-				l.over = true
-				continue
-			}
-			r = results[next]
-			next++
-		}
+	for _, r := range runs {
 		if r.Outcome == warehouse.Refused {
 			l.counts["failed"]++
 			continue
 		}
 		l.counts[string(r.Outcome)]++
-		fmt.Fprintf(l.out, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(f.path))
+		fmt.Fprintf(l.out, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(r.path))
 		if r.Errors > 0 || r.Outcome == warehouse.Unchanged {
 			doubtful = append(doubtful, r.RunID)
 		}
 	}
-	l.unusable(ctx, doubtful)
+	for ids := range slices.Chunk(doubtful, 2000) {
+		l.unusable(ctx, ids)
+	}
 }
 
 // unusable reports what makes results of stored runs unusable.

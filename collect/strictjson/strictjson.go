@@ -154,6 +154,8 @@ type Options struct {
 	// only its kind and its place. Result files hold lists of millions of
 	// times, which would cost many times their text if kept as values.
 	SkipLists bool
+	// Space holds the values of the document, if it is not nil.
+	Space *Space
 }
 
 // maxFindings bounds what one document can report; a file full of odd text is
@@ -172,7 +174,8 @@ func Parse(data []byte, o Options) (*Value, []Finding, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
-	p := parser{data: data, o: o}
+	p := parser{data: data, o: o, slab: o.Space.room()}
+	defer p.leave()
 	if len(data) > o.MaxBytes {
 		return nil, nil, p.fail(0, fmt.Sprintf("the file has %d bytes, at most %d are read", len(data), o.MaxBytes))
 	}
@@ -203,7 +206,8 @@ func ParseAt(data []byte, offset int, o Options) (v *Value, findings []Finding, 
 	if o.MaxDepth == 0 {
 		o.MaxDepth = DefaultMaxDepth
 	}
-	p := parser{data: data, o: o, i: offset}
+	p := parser{data: data, o: o, i: offset, slab: o.Space.room()}
+	defer p.leave()
 	if offset == 0 {
 		p.i = len(bom(data))
 	}
@@ -249,6 +253,7 @@ type parser struct {
 	skipping int     // lists whose items are not kept, open at this point
 	text     string  // of data, if it is short: texts of values are parts of it
 	slab     []Value // room for the next values
+	made     int     // values so far
 	scratch  Value   // stands for what is inside them and not looked at
 }
 
@@ -286,6 +291,10 @@ func (p *parser) fresh() *Value {
 	}
 	v := &p.slab[0]
 	p.slab = p.slab[1:]
+	p.made++
+	if p.o.Space != nil {
+		*v = Value{}
+	}
 	return v
 }
 
@@ -497,7 +506,7 @@ func (p *parser) object(v *Value, depth int) error {
 		}
 		prev := -1
 		if seen == nil && len(v.Members) >= 16 {
-			seen = make(map[string]int, p.likely())
+			seen = p.names(depth)
 			for i, m := range v.Members {
 				seen[m.Name] = i
 			}
@@ -522,8 +531,8 @@ func (p *parser) object(v *Value, depth int) error {
 			p.find(Finding{Offset: at, Msg: msg, Duplicate: name,
 				SameValue: p.skipping == 0 && Equal(v.Members[prev].Value, val)})
 		}
-		if v.Members == nil && depth == 0 {
-			v.Members = make([]Member, 0, p.likely())
+		if v.Members == nil {
+			v.Members = p.members(depth)
 		}
 		v.Members = append(v.Members, Member{Name: name, Offset: at, Value: val})
 		p.space()
@@ -535,6 +544,9 @@ func (p *parser) object(v *Value, depth int) error {
 			p.i++
 		case '}':
 			p.i++
+			if s := p.o.Space; s != nil && depth == 0 && cap(v.Members) > cap(s.members) && cap(v.Members) <= 2*maxKept {
+				s.members = v.Members
+			}
 			return nil
 		default:
 			return p.fail(p.i, "expected , or } after a value, found "+clip(string(p.rest())))
@@ -550,14 +562,25 @@ func (p *parser) array(v *Value, depth int) error {
 		p.i++
 		return nil
 	}
-	if p.o.SkipLists {
-		p.skipping++
-		defer func() { p.skipping-- }()
+	if !p.o.SkipLists {
+		return p.items(v, open, depth)
 	}
+	p.skipping++
+	err := p.items(v, open, depth)
+	p.skipping--
+	return err
+}
+
+// items reads those of the list v, which was opened at an offset.
+func (p *parser) items(v *Value, open, depth int) error {
 	for n := 0; ; n++ {
 		p.space()
+		if p.o.SkipLists {
+			n += p.numbers() // most of what is skipped, and nothing to find in it
+			p.space()
+		}
 		if p.o.SkipLists && p.i < len(p.data) && p.data[p.i] >= '0' && p.data[p.i] <= '9' {
-			if err := p.number(); err != nil { // most of what is skipped, and nothing to find in it
+			if err := p.number(); err != nil {
 				return err
 			}
 		} else {
@@ -585,21 +608,6 @@ func (p *parser) array(v *Value, depth int) error {
 			return p.fail(p.i, "expected , or ] after a value, found "+clip(string(p.rest())))
 		}
 	}
-}
-
-// plain passes over a string of ASCII without escapes, which nobody looks at, and
-// reports whether it was one.
-func (p *parser) plain() bool {
-	for i := p.i + 1; i < len(p.data); i++ {
-		switch c := p.data[i]; {
-		case c == '"':
-			p.i = i + 1
-			return true
-		case c == '\\' || c < 0x20 || c >= utf8.RuneSelf:
-			return false
-		}
-	}
-	return false
 }
 
 func (p *parser) str() (string, error) {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -181,6 +183,23 @@ func TestSkipLists(t *testing.T) {
 	}
 }
 
+// TestSkippedNumbers has every way to write a list read by those who keep it and
+// by those who do not.
+func TestSkippedNumbers(t *testing.T) {
+	t.Parallel()
+	for _, list := range []string{
+		"[]", "[ ]", "[0]", "[0,1]", "[0, 1.5, 22]", "[1 , 2]", "[1,  2]", "[1,\n2]", "[12345678, 123456789, 1234567812345678]",
+		"[0.12345678901234567, 1.5]", "[1.5e3, 2]", "[-1, 2, -3.5, 4]", "[[1, 2], [3.25, 4], 5]", "[1, \"x\", 2]", "[1, {\"a\": [1, 2]}, 3]",
+		"[1,]", "[1, ]", "[,1]", "[01, 2]", "[1., 2]", "[1.x, 2]", "[1, 2", "[1,", "[1", "[1.", "[1 2]", "[1;2]", "[1_0, 2]", "[12345678a, 1]",
+		"[1, 2}", "[00]", "[0.0, 0]", "[1,2]]", "[1,/2]", "[1:2]", "[12345:78, 1]", "[1234567/, 1]",
+	} {
+		_, _, want := Parse([]byte(list), Options{})
+		if _, _, err := Parse([]byte(list), Options{SkipLists: true}); fmt.Sprint(err) != fmt.Sprint(want) {
+			t.Errorf("%s: %v when skipped, %v when kept", list, err, want)
+		}
+	}
+}
+
 func TestEqual(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -250,7 +269,20 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("finding %+v", g)
 			}
 		}
-		if loose, _, err := Parse(data, Options{KeepDuplicates: true, NonFinite: true, SkipLists: true}); err == nil {
+		space := new(Space)
+		if _, _, err := Parse([]byte(`{"other": [1, 2.5, "x"], "a": {"b": null}}`), Options{Space: space}); err != nil {
+			t.Fatal(err)
+		}
+		again, _, serr := Parse(data, Options{Space: space})
+		if fmt.Sprint(serr) != fmt.Sprint(err) || err == nil && !reflect.DeepEqual(again, v) {
+			t.Errorf("in a used space %q is %+v (%v), want %+v (%v)", data, again, serr, v, err)
+		}
+		_, _, kept := Parse(data, Options{KeepDuplicates: true, NonFinite: true})
+		loose, _, err := Parse(data, Options{KeepDuplicates: true, NonFinite: true, SkipLists: true})
+		if fmt.Sprint(err) != fmt.Sprint(kept) {
+			t.Errorf("with lists kept %v, skipped %v", kept, err)
+		}
+		if err == nil {
 			check(t, data, loose)
 		} else if v != nil {
 			t.Errorf("refused with fewer rules: %v", err)

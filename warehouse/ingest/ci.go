@@ -304,7 +304,7 @@ func readEntry(d *Document, data []byte, line int, v *strictjson.Value) {
 			continue
 		}
 		x := s.value(name, fmt.Sprintf("/benches/%d", i), value)
-		x.Pointer = fmt.Sprintf("/benches/%d/value", i)
+		x.pointer = fmt.Sprintf("/benches/%d/value", i)
 		if at.task != "" {
 			x.Key, x.Parent = "exact_match,flexible-extract", "/results/"+at.task
 		}

@@ -127,7 +127,7 @@ func readCSV(name string, data []byte) (*Document, error) {
 }
 
 func csvValue(column, field, task string) Value {
-	x := Value{Key: clean(column), Pointer: "/" + strictjson.EscapePointer(clean(column)), Kind: "string", Quality: NonNumeric, Text: clean(field), Raw: clean(field), Bytes: len(field)}
+	x := Value{Key: clean(column), pointer: "/" + strictjson.EscapePointer(clean(column)), Kind: "string", Quality: NonNumeric, Text: clean(field), Raw: clean(field), Bytes: len(field)}
 	if strictjson.IsNumber(field) {
 		x.Kind = "number"
 		x.Number, x.Quality = number(&strictjson.Value{Kind: strictjson.Number, Text: field})

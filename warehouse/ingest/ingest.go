@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"cvs/collect/strictjson"
@@ -65,7 +66,7 @@ const MaxRaw = 1 << 20
 type Value struct {
 	Key     string // as written
 	Parent  string // RFC 6901 pointer of the object that holds it; "" is the sample itself
-	Pointer string // RFC 6901, from the root of the sample
+	pointer string // where it is not Parent/Key; see Pointer
 	Metric  string // name in our vocabulary, "" if the key means none
 	Number  float64
 	Text    string // of a number or text as written, decoded; "" for other kinds
@@ -74,6 +75,14 @@ type Value struct {
 	Raw     string // the JSON as written, "" when it is longer than MaxRaw
 	Bytes   int    // length of the JSON as written
 	SHA256  string // of the JSON as written, hex; set only when Raw is ""
+}
+
+// Pointer is the place of the value in its sample, RFC 6901.
+func (v *Value) Pointer() string {
+	if v.pointer != "" {
+		return v.pointer
+	}
+	return v.Parent + "/" + strictjson.EscapePointer(v.Key)
 }
 
 // An Identity is what a sample says about itself; nil or "" where it is silent.
@@ -117,6 +126,10 @@ type Document struct {
 	Format   Format
 	Samples  []Sample
 	Findings []Finding
+	// SHA256 of the file, hex; only where reading it gave the sum for nothing.
+	SHA256 string
+
+	single bool // the file is one object
 }
 
 // An UnknownError reports a readable file that is no result we know. LooksLike
@@ -148,9 +161,13 @@ type format struct {
 }
 
 // formats is in order of recognition: the more particular first.
-func formats() []format {
+var formats = sync.OnceValue(func() []format {
 	return []format{ciEntry(), lmEval(), inferenceX(), together(), aiperf(), slo(), wrapped(), sglang(), atom(), latency(), vllm()}
-}
+})
+
+// spaces are used again by one file after another; nothing of a document stays in
+// them.
+var spaces = sync.Pool{New: func() any { return new(strictjson.Space) }}
 
 const (
 	maxDepth  = 1000 // of nesting accepted in results
@@ -161,7 +178,12 @@ const (
 // wrapped with the name, or an *[UnknownError]; nothing of such a file is used.
 // name is for messages only.
 func Parse(name string, data []byte) (*Document, error) {
-	o := strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: maxDepth}
+	space, ok := spaces.Get().(*strictjson.Space)
+	if !ok {
+		space = nil // never: the pool holds nothing else
+	}
+	defer spaces.Put(space)
+	o := strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: maxDepth, Space: space}
 	v, findings, err := strictjson.Parse(data, o)
 	if err == nil && v.Kind == strictjson.Array {
 		if doc := rows(data); doc != nil {
@@ -203,7 +225,7 @@ func one(name string, data []byte, v *strictjson.Value, findings []strictjson.Fi
 	if !ok {
 		return nil, &UnknownError{Name: name, LooksLike: looksLikeJSON(v)}
 	}
-	d := &Document{Format: f.name}
+	d := &Document{Format: f.name, single: true}
 	d.add(f, data, strictjson.PosAt(data, v.Offset).Line, v, findings)
 	return d, nil
 }
@@ -325,9 +347,13 @@ func (d *Document) add(f format, data []byte, line int, v *strictjson.Value, fin
 		return
 	}
 	b := &builder{data: data, sample: Sample{Line: line}}
-	raw := data[v.Offset:v.End]
-	sum := sha256.Sum256(raw)
-	b.sample.Digest = hex.EncodeToString(sum[:])
+	h := sha256.New()
+	h.Write(data[v.Offset:v.End])
+	b.sample.Digest = hex.EncodeToString(h.Sum(nil))
+	if d.single && v.Offset == 0 {
+		h.Write(data[v.End:])
+		d.SHA256 = hex.EncodeToString(h.Sum(nil))
+	}
 	b.members(v, "")
 	f.read(b, v)
 	for _, x := range findings {

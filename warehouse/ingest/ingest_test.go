@@ -37,9 +37,9 @@ func describe(d *Document, err error) string {
 		for _, v := range s.Values {
 			switch {
 			case v.Metric != "" && v.Quality == OK:
-				fmt.Fprintf(&b, "    %s = %v (%s)\n", v.Metric, v.Number, v.Pointer)
+				fmt.Fprintf(&b, "    %s = %v (%s)\n", v.Metric, v.Number, v.Pointer())
 			case v.Metric != "":
-				fmt.Fprintf(&b, "    %s is %s (%s)\n", v.Metric, v.Quality, v.Pointer)
+				fmt.Fprintf(&b, "    %s is %s (%s)\n", v.Metric, v.Quality, v.Pointer())
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func keepsEverything(t *testing.T, data []byte, s Sample) {
 			top++
 		}
 		if v.SHA256 == "" && v.Raw == "" || len(v.Raw) > 0 && !strings.Contains(string(data), v.Raw) {
-			t.Errorf("the value of %s is not in the file as %q", v.Pointer, v.Raw)
+			t.Errorf("the value of %s is not in the file as %q", v.Pointer(), v.Raw)
 		}
 	}
 	if top == 0 {
@@ -234,13 +234,13 @@ func FuzzParse(f *testing.F) {
 		for _, s := range d.Samples {
 			for _, v := range s.Values {
 				if v.Quality == OK && v.Number != v.Number {
-					t.Errorf("%s is NaN and ok", v.Pointer)
+					t.Errorf("%s is NaN and ok", v.Pointer())
 				}
 				if v.Key != clean(v.Key) || v.Text != clean(v.Text) || v.Raw != clean(v.Raw) {
-					t.Errorf("%s is not storable", v.Pointer)
+					t.Errorf("%s is not storable", v.Pointer())
 				}
 				if v.SHA256 == "" && len(v.Raw) == 0 {
-					t.Errorf("%s was lost", v.Pointer)
+					t.Errorf("%s was lost", v.Pointer())
 				}
 			}
 		}

@@ -30,7 +30,7 @@ func (b *builder) members(v *strictjson.Value, parent string) {
 
 func (b *builder) value(key, parent string, v *strictjson.Value) Value {
 	x := Value{
-		Key: clean(key), Parent: parent, Pointer: parent + "/" + strictjson.EscapePointer(clean(key)),
+		Key: clean(key), Parent: parent,
 		Kind: v.Kind.String(), Quality: NonNumeric, Bytes: v.End - v.Offset,
 	}
 	raw := b.data[v.Offset:v.End]
