@@ -41,7 +41,7 @@ func labRunOn(t *testing.T, nodes int, f lab.Faults) (*Runner, *lab.Lab) {
 			t.Error(err)
 		}
 	})
-	config, err := l.DemoConfig(lab.Demo{AllPass: true})
+	config, err := l.DemoConfig(lab.Demo{AllPass: true, Slack: lab.BusyMachine})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ type demoOptions struct {
 	strict  bool
 	allPass bool
 	quick   bool
+	slack   time.Duration
 	lab     labOptions
 }
 
@@ -28,6 +29,7 @@ func (o *demoOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.strict, "strict", false, "exit with the last run's verdict instead of 0")
 	f.BoolVar(&o.allPass, "all-pass", false, "let no cell get slower on purpose")
 	f.BoolVar(&o.quick, "quick", false, "only the last sweep, without a baseline and a run of vLLM-ATOM to compare with")
+	f.DurationVar(&o.slack, "slack", lab.QuietMachine, "how late this machine may make a token on average; the bounds on latencies allow for it")
 	f.Uint64Var(&o.lab.seed, "seed", 1, "seed of the simulated hardware's jitter")
 	f.Float64Var(&o.lab.speed, "speed", 8, "how many times faster than the modelled hardware")
 	o.lab.nodes = 1
@@ -62,7 +64,7 @@ type demoSweep struct {
 }
 
 func (o demoOptions) sweeps() []demoSweep {
-	candidate := demoSweep{"candidate: the same six cells on a node that got slower", lab.Demo{AllPass: o.allPass, Details: true}, lab.DemoRegression}
+	candidate := demoSweep{"candidate: the same six cells on a node that got slower", lab.Demo{AllPass: o.allPass, Details: true, Slack: o.slack}, lab.DemoRegression}
 	if o.allPass {
 		candidate.title, candidate.faults = "candidate: the same six cells again", lab.Faults{}
 	}
@@ -70,14 +72,17 @@ func (o demoOptions) sweeps() []demoSweep {
 		return []demoSweep{candidate}
 	}
 	return []demoSweep{
-		{"baseline: native ATOM", lab.Demo{AllPass: o.allPass, Details: true}, lab.Faults{}},
+		{"baseline: native ATOM", lab.Demo{AllPass: o.allPass, Details: true, Slack: o.slack}, lab.Faults{}},
 		// AllPass, because what is judged is the candidate; this one is to compare with.
-		{"framework parity: the larger cells under vLLM-ATOM", lab.Demo{Driver: "vllm_atom", MinConcurrency: 16, AllPass: true, Details: true}, lab.Faults{}},
+		{"framework parity: the larger cells under vLLM-ATOM", lab.Demo{Driver: "vllm_atom", MinConcurrency: 16, AllPass: true, Details: true, Slack: o.slack}, lab.Faults{}},
 		candidate,
 	}
 }
 
 func runDemo(ctx context.Context, e *env, o demoOptions) (err error) {
+	if o.slack <= 0 {
+		return badInput("--slack %s: want more than 0", o.slack)
+	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return badStore(err)
 	}

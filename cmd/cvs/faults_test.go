@@ -42,7 +42,7 @@ func newFaultCaseOn(t *testing.T, exe string, f lab.Faults) *runCase {
 	l, err := lab.Start(t.Context(), lab.Options{Dir: t.TempDir(), Executable: exe, Speed: 100, StartDelay: 50 * time.Millisecond, Faults: f})
 	check(t, err)
 	t.Cleanup(func() { check(t, l.Close()) })
-	config, err := l.DemoConfig(lab.Demo{AllPass: true})
+	config, err := l.DemoConfig(lab.Demo{AllPass: true, Slack: lab.BusyMachine})
 	check(t, err)
 	c := &runCase{t: t, lab: l, dir: t.TempDir(), name: filepath.Base(config), env: map[string]string{}, user: osUser(), known: []string{l.KnownHosts()}, out: &lockedBuffer{}}
 	mustJSON(t, readFile(t, config), &c.config)

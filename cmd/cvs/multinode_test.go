@@ -43,7 +43,7 @@ func newPipeline(t *testing.T, driver string, nodes int) *pipeline {
 func (p *pipeline) run(nodes int, baseline, efficiency float64) (code int, out, work string) {
 	t := p.t
 	t.Helper()
-	file, err := p.lab.DemoConfig(lab.Demo{AllPass: true})
+	file, err := p.lab.DemoConfig(lab.Demo{AllPass: true, Slack: lab.BusyMachine})
 	check(t, err)
 	var config map[string]any
 	mustJSON(t, readFile(t, file), &config)

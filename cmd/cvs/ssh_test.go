@@ -98,7 +98,7 @@ func TestSSHConfig(t *testing.T) {
 	l, err := lab.Start(t.Context(), lab.Options{Dir: t.TempDir(), Executable: exe, Speed: 100, StartDelay: 100 * time.Millisecond})
 	check(t, err)
 	t.Cleanup(func() { check(t, l.Close()) })
-	config, err := l.DemoConfig(lab.Demo{AllPass: true})
+	config, err := l.DemoConfig(lab.Demo{AllPass: true, Slack: lab.BusyMachine})
 	check(t, err)
 	var cluster map[string]any
 	mustJSON(t, readFile(t, l.HeadClusterFile()), &cluster)

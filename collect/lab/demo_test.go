@@ -62,7 +62,7 @@ func TestDemoRegression(t *testing.T) {
 // one that is meant to fail.
 func TestDemoSweep(t *testing.T) { // not parallel: it measures
 	l := startLab(t, Options{Faults: DemoRegression})
-	path, err := l.DemoConfig(Demo{})
+	path, err := l.DemoConfig(Demo{Slack: BusyMachine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDemoSweep(t *testing.T) { // not parallel: it measures
 		t.Errorf("%d cells, failures:\n%s", cells, strings.Join(failures, "\n"))
 	}
 	// With AllPass the high floor is gone and nothing else differs.
-	if path, err = l.DemoConfig(Demo{Port: port, AllPass: true}); err != nil {
+	if path, err = l.DemoConfig(Demo{Port: port, AllPass: true, Slack: BusyMachine}); err != nil {
 		t.Fatal(err)
 	}
 	differ := 0

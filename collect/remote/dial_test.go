@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -405,14 +406,49 @@ type writerFunc func([]byte) (int, error)
 
 func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
 
-// TestKeepAliveHealthy: a host that answers is kept.
+// TestKeepAliveHealthy: a host that answers is asked again and kept.
 func TestKeepAliveHealthy(t *testing.T) {
 	t.Parallel()
-	_, c := newServer(t, nil)
-	c.KeepAlive = 20 * time.Millisecond
+	s, c := newServer(t, func(s *server) { s.asked = make(chan struct{}) })
+	c.KeepAlive = 500 * time.Millisecond // the limit is three of these, far from what an answer takes
 	h := dial(t, c)
-	if run(t, h, "sleep", "0.5").ExitCode != 0 {
+	for range 3 {
+		select {
+		case <-s.asked:
+		case <-h.Done():
+			t.Fatal("lost a healthy host")
+		}
+	}
+	if run(t, h, "true").ExitCode != 0 {
 		t.Error("lost a healthy host")
+	}
+}
+
+// TestAnswers has a clock of its own: what is late by less than three intervals
+// is an answer, and what is not is none.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	after := func(d time.Duration) func() <-chan struct{} {
+		return func() <-chan struct{} {
+			answer := make(chan struct{})
+			time.AfterFunc(d, func() { close(answer) })
+			return answer
+		}
+	}
+	for _, tc := range []struct {
+		takes time.Duration
+		alive bool
+		ends  time.Duration
+	}{{0, true, time.Hour}, {29 * time.Second, true, time.Hour}, {31 * time.Second, false, 40 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			done := make(chan struct{})
+			timer := time.AfterFunc(time.Hour, func() { close(done) })
+			defer timer.Stop()
+			began := time.Now()
+			if alive := answers(10*time.Second, done, after(tc.takes)); alive != tc.alive || time.Since(began) != tc.ends {
+				t.Errorf("an answer after %s: alive %v after %s, want %v after %s", tc.takes, alive, time.Since(began), tc.alive, tc.ends)
+			}
+		})
 	}
 }
 

@@ -106,31 +106,42 @@ func (h *Host) ending() bool {
 	return h.cause != nil
 }
 
-// keepAlive asks the host now and then whether it is there. The request itself
-// blocks for ever on a frozen peer, so it has a goroutine of its own, which
-// ends at the latest when the connection is closed.
+// keepAlive asks the host now and then whether it is there, and ends the
+// connection when it is not.
 func (h *Host) keepAlive() {
-	tick := time.NewTicker(h.cfg.KeepAlive)
-	defer tick.Stop()
-	limit := 3 * h.cfg.KeepAlive
-	for {
-		select {
-		case <-h.done:
-			return
-		case <-tick.C:
-		}
+	alive := answers(h.cfg.KeepAlive, h.done, func() <-chan struct{} {
 		answer := make(chan struct{})
 		h.wg.Go(func() {
 			defer close(answer)
 			// Any answer will do; sshd refuses the request, which is one.
 			_, _, _ = h.client.SendRequest("keepalive@openssh.com", true, nil)
 		})
-		timer := time.NewTimer(limit)
+		return answer
+	})
+	if !alive {
+		h.end(fmt.Errorf("no answer to keep-alive for %s", 3*h.cfg.KeepAlive))
+	}
+}
+
+// answers asks at every interval until done, and reports false as soon as one
+// question stays without an answer for three intervals. A question blocks for ever
+// on a frozen peer, so it is asked in a goroutine of its own, which ends at the
+// latest when the connection is closed.
+func answers(every time.Duration, done <-chan struct{}, ask func() <-chan struct{}) bool {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
 		select {
-		case <-answer:
-		case <-h.done:
+		case <-done:
+			return true
+		case <-tick.C:
+		}
+		timer := time.NewTimer(3 * every)
+		select {
+		case <-ask():
+		case <-done:
 		case <-timer.C:
-			h.end(fmt.Errorf("no answer to keep-alive for %s", limit))
+			return false
 		}
 		timer.Stop()
 	}

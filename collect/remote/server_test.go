@@ -35,6 +35,7 @@ type server struct {
 	bashrc      string // printed before every command, as a start-up file would
 	silent      string // phase in which the server stops to answer
 	maxSessions int
+	asked       chan struct{} // receives keep-alive questions; nil if nobody looks
 
 	mu       sync.Mutex
 	conns    []net.Conn
@@ -149,6 +150,10 @@ func (s *server) serve(c net.Conn) {
 		for r := range reqs {
 			if r.WantReply && s.silent != "keepalive" {
 				_ = r.Reply(false, nil)
+			}
+			select {
+			case s.asked <- struct{}{}:
+			default:
 			}
 		}
 	})
