@@ -249,6 +249,14 @@ func (b *builder) cellData(d *blob) {
 		d.texts([]string{c.id, c.name, gateSummary(c), headline(c)})
 		d.raw("]")
 	}
+	d.raw(`],"thin":[`) // the cells whose P99 rests on few requests
+	for n, i := 0, 0; i < len(b.order); i++ {
+		if b.order[i].thin != "" {
+			d.comma(n)
+			d.int(i)
+			n++
+		}
+	}
 	d.raw(`],"specs":[`)
 	d.raw(strings.Join(d.specs, ","))
 	d.raw(`],"files":`)
@@ -259,7 +267,7 @@ func (b *builder) cellData(d *blob) {
 
 // origin is where a value comes from, in words.
 func origin(m *warehouse.MetricRow) string {
-	s := orDash(m.Key)
+	s := orDash(strings.TrimSuffix(m.Key, ":")) // vLLM's goodput key ends in one
 	if m.Derived {
 		s = "derived"
 	}

@@ -202,6 +202,7 @@ func TestInBrowser(t *testing.T) {
 	})
 	t.Run("tools", func(t *testing.T) { testTools(ctx, t) })
 	t.Run("address", func(t *testing.T) { testAddress(ctx, t, page) })
+	t.Run("scale", func(t *testing.T) { testScale(ctx, t, page) })
 	t.Run("reachable", func(t *testing.T) { testReachable(ctx, t) })
 	t.Run("axe", func(t *testing.T) { testAxe(ctx, t) })
 	t.Run("paper", func(t *testing.T) { testPaper(ctx, t) })
@@ -327,6 +328,39 @@ func testAddress(ctx context.Context, t *testing.T, page string) {
 		t.Error("a link to a cell with a table's state leaves the cell closed")
 	}
 	open("")
+}
+
+// testScale draws the whiskers of repeats, and all shapes on one scale when asked.
+func testScale(ctx context.Context, t *testing.T, page string) {
+	const ends = `cvsDeck.charts.filter(c => c.data.label === "Output throughput").map(c => c.chart.getModel().getComponent("yAxis").axis.scale.getExtent()[1]).join(" ")`
+	ask := func() []string {
+		eval[bool](ctx, t, scrollThrough)
+		return strings.Fields(eval[string](ctx, t, ends))
+	}
+	if own := ask(); len(own) != 2 || own[0] == own[1] {
+		t.Errorf("the two shapes' axes end at %v: each should have its own", own)
+	}
+	eval[bool](ctx, t, `document.querySelector("#charts .scale").click(), true`)
+	if one := ask(); len(one) != 2 || one[0] != one[1] {
+		t.Errorf("on one scale the axes end at %v", one)
+	}
+	if got := eval[string](ctx, t, `[...document.querySelectorAll(".scale")].map(b => b.getAttribute("aria-pressed")).join() + location.hash`); got != "true,true#?charts.y=1" {
+		t.Errorf("the buttons and the address say %s", got)
+	}
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(page+"#?charts.y=1")); err != nil {
+		t.Fatal(err)
+	}
+	if one := ask(); len(one) != 2 || one[0] != one[1] {
+		t.Errorf("opened by its address the axes end at %v", one)
+	}
+	shoot(ctx, t, "one-scale")
+	want := eval[string](ctx, t, `document.querySelector("#charts figure table tbody tr:nth-child(2) td:nth-child(4)").title`)
+	if got := eval[string](ctx, t, `cvsDeck.charts.find(c => c.data.label === "Output throughput").chart.getOption().series.find(s => s.name === "range").data.map(d => d.join(":")).join(" ")`); got != "32:"+strings.Replace(want, " – ", " 32:", 1)+" 32:" {
+		t.Errorf("whiskers at %s, the table says %s", got, want)
+	}
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(page)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // testReachable checks what a reader without a mouse or without eyes needs. It

@@ -111,6 +111,7 @@ type cell struct {
 	mark    Mark
 	gates   []*warehouse.GateRow
 	tiers   []*warehouse.TierRow // one a family: with several hosts the worst
+	thin    string               // why a P99 of it says little, "" where it may be read as one
 	metrics []*warehouse.MetricRow
 }
 
@@ -207,6 +208,11 @@ func newBuilder(d *Data) *builder {
 		m := &d.Metrics[i]
 		if c := b.by[m.CellKey]; c != nil {
 			c.metrics = append(c.metrics, m)
+		}
+	}
+	for _, q := range d.Quality {
+		if c := b.by[q.CellKey]; c != nil && q.Code == "percentile_validity" {
+			c.thin = text(q.Message)
 		}
 	}
 	b.order = slices.Clone(b.cells)

@@ -25,6 +25,8 @@ type Figure struct {
 	Gaps            string   // points that have no value, in words
 	Blank           bool     // no point has a value: there is nothing to draw
 	Off             string   // gates too far away to draw, in words
+	Thin            string   // percentiles of few requests, in words
+	Range           string   // of the whiskers between the repeats, "" without one
 	Table           *Table   // nil in a large deck: its script makes it
 	data            figureData
 }
@@ -53,6 +55,10 @@ type point struct {
 	failed  bool   // the gate on this value failed
 	off     bool   // the gate is too far away to draw
 	missing string // why there is no value
+	thin    string // number of requests, where too few for this percentile
+	// Of repeats, of which the value is the median:
+	low, high *float64
+	repeats   int
 	// Of a point that is not against concurrency:
 	x     float64
 	front bool   // no other point is better in both
@@ -76,7 +82,7 @@ func (c curve) figure(table bool) *Figure {
 	f.data = figureData{kind: "line", metric: c.metric, sign: c.sign, points: c.points,
 		lo: octave(c.points[0].conc, math.Floor), hi: octave(c.points[len(c.points)-1].conc, math.Ceil)}
 	far := c.far()
-	var gaps, off []string
+	var gaps, off, thin []string
 	for i := range c.points {
 		p := &c.points[i]
 		if p.gate != nil && *p.gate > far {
@@ -89,6 +95,12 @@ func (c curve) figure(table bool) *Figure {
 		case p.failed:
 			f.Bad = true
 		}
+		if p.thin != "" {
+			thin = append(thin, fmt.Sprintf("%d (%s)", p.conc, p.thin))
+		}
+		if p.low != nil {
+			f.Range = "Range of the repeats"
+		}
 		if p.gate != nil && !p.off {
 			f.Gate = "Gate (minimum)"
 			if c.sign == "≤" {
@@ -98,6 +110,9 @@ func (c curve) figure(table bool) *Figure {
 	}
 	if len(off) > 0 {
 		f.Off = "Gate far above the values, not drawn: " + strings.Join(off, ", ") + "."
+	}
+	if len(thin) > 0 {
+		f.Thin = "Of few requests, so that it says little, at concurrency " + strings.Join(thin, ", ") + "."
 	}
 	f.Blank = len(gaps) == len(c.points) && len(c.also) == 0
 	if len(gaps) > 0 {
@@ -118,6 +133,10 @@ func (c curve) table() *Table {
 	if gated {
 		t.Head = append(t.Head, Column{Text: "Gate", Unit: c.unit, Class: "n"})
 	}
+	repeated := slices.ContainsFunc(c.points, func(p point) bool { return p.low != nil })
+	if repeated {
+		t.Head = append(t.Head, Column{Text: "Range of the repeats", Unit: c.unit, Class: "n"})
+	}
 	for _, s := range c.also {
 		t.Head = append(t.Head, Column{Text: s.label, Unit: c.unit, Class: "n"})
 	}
@@ -127,12 +146,20 @@ func (c curve) table() *Table {
 			row.Cells[1] = Cell{Text: rounded(c.metric, *p.value), Class: "n", Title: exact(*p.value)}
 			if p.failed {
 				row.Cells[1].Class = "n bad"
+			} else if p.thin != "" {
+				row.Cells[1].Class, row.Cells[1].Title = "n dim", exact(*p.value)+" of "+p.thin+" requests"
 			}
 		}
 		switch {
 		case p.gate != nil:
 			row.Cells = append(row.Cells, Cell{Text: c.sign + " " + bound(*p.gate), Class: "n", Title: exact(*p.gate)})
 		case gated:
+			row.Cells = append(row.Cells, Cell{Text: "—", Class: "n dim"})
+		}
+		switch {
+		case p.low != nil:
+			row.Cells = append(row.Cells, Cell{Text: fmt.Sprintf("%s – %s (%d)", rounded(c.metric, *p.low), rounded(c.metric, *p.high), p.repeats), Class: "n", Title: exact(*p.low) + " – " + exact(*p.high)})
+		case repeated:
 			row.Cells = append(row.Cells, Cell{Text: "—", Class: "n dim"})
 		}
 		for _, s := range c.also {
@@ -239,7 +266,7 @@ func chartData(d *blob, sections []*Section) error {
 func (d *blob) figure(f *Figure, short bool) {
 	for i, part := range []struct{ key, value string }{
 		{"id", f.ID}, {"kind", f.data.kind}, {"title", f.Title}, {"label", f.Label}, {"unit", f.Unit}, {"metric", f.data.metric},
-		{"sign", f.data.sign}, {"gate", f.Gate}, {"gaps", f.Gaps}, {"off", f.Off},
+		{"sign", f.data.sign}, {"gate", f.Gate}, {"gaps", f.Gaps}, {"off", f.Off}, {"thin", f.Thin}, {"rangeLabel", f.Range},
 	} {
 		if part.value == "" {
 			continue
@@ -302,6 +329,7 @@ func (d *blob) figure(f *Figure, short bool) {
 		d.raw("]")
 	}
 	d.raw("]")
+	d.ranges(f)
 	d.also(f.data.also)
 	d.raw("}")
 }

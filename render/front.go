@@ -34,8 +34,8 @@ func (b *builder) front() *Section {
 			f.data.points = append(f.data.points, point{cell: i, conc: c.Concurrency, x: 1000 / *tpot, value: y, name: c.name, failed: c.State == warehouse.Fail})
 			f.Bad = f.Bad || c.State == warehouse.Fail
 		}
-		if len(f.data.points) == 0 {
-			continue
+		if len(f.data.points) < 2 {
+			continue // one cell is no front
 		}
 		paretoFront(f.data.points)
 		var fronts []series
@@ -59,7 +59,7 @@ func (b *builder) front() *Section {
 		figures = append(figures, f)
 	}
 	if figures == nil {
-		s.Empty = "No cell has both a throughput per GPU and a mean TPOT."
+		s.Intro, s.Empty = "", "No shape has two cells with both a throughput per GPU and a mean TPOT."
 		return s
 	}
 	s.Count = strconv.Itoa(len(t.Rows))
@@ -113,6 +113,15 @@ func (b *builder) shapes() []*group {
 		g.cells = append(g.cells, c)
 	}
 	return order
+}
+
+// concurrencies counts the different ones of a shape.
+func (g *group) concurrencies() int {
+	seen := map[int]bool{}
+	for _, c := range g.cells {
+		seen[c.Concurrency] = true
+	}
+	return len(seen)
 }
 
 func (g *group) short() string {

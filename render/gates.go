@@ -305,7 +305,10 @@ func (b *builder) cellCards() *Section {
 		}
 		switch {
 		case !b.large():
-			card.Tables = []*Table{slim(b.cellGates(c, false)), slim(cellMetrics(c))}
+			// Two empty tables would say once more that there is no result.
+			if c.State != warehouse.Error || len(c.gates)+len(c.metrics) > 0 {
+				card.Tables = []*Table{slim(b.cellGates(c, false)), slim(cellMetrics(c))}
+			}
 			card.Commands = commands(b.attempts[c.CellKey])
 		case c.attention():
 			card.Lazy = true
@@ -426,6 +429,7 @@ func (b *builder) cellGates(c *cell, failed bool) *Table {
 	t.Head = append(t.Head, line, Column{Text: "Reason"})
 	for _, g := range rows {
 		cells := gateCells(g)
+		c.grey(g.Metric, &cells[2])
 		if len(hosts) > 1 {
 			cells = append(cells, Cell{Text: orDash(text(g.Host))})
 		}
@@ -437,6 +441,20 @@ func (b *builder) cellGates(c *cell, failed bool) *Table {
 		t.Rows = append(t.Rows, Row{ID: b.gateID(c, g), Mark: gateMark(g), Cells: append(cells, thresholdCell(g, len(files) == 1), reason)})
 	}
 	return t
+}
+
+// thinAt says whether a metric is a P99 of too few requests to be read as one.
+func (c *cell) thinAt(name string) bool { return c.thin != "" && strings.HasPrefix(name, "p99_") }
+
+// grey takes the weight off such a P99 and says why.
+func (c *cell) grey(name string, v *Cell) {
+	if !c.thinAt(name) || v.Text == "—" {
+		return
+	}
+	if v.Class == "n" {
+		v.Class = "n dim"
+	}
+	v.Title = strings.TrimPrefix(v.Title+"; "+c.thin, "; ")
 }
 
 // gateID is the anchor of a gate's row in its cell's card.
@@ -476,7 +494,9 @@ func cellMetrics(c *cell) *Table {
 		if c.gate(m.Metric) != nil {
 			continue
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{metricCell(m.Metric), metricValue(m, true), {Text: text(origin(m)), Class: "w dim"}}})
+		v := metricValue(m, true)
+		c.grey(m.Metric, &v)
+		t.Rows = append(t.Rows, Row{Cells: []Cell{metricCell(m.Metric), v, {Text: text(origin(m)), Class: "w dim"}}})
 	}
 	return t
 }
@@ -496,6 +516,9 @@ func metricValue(m *warehouse.MetricRow, unit bool) Cell {
 	c := Cell{Text: rounded(m.Metric, *m.Value), Class: "n", Title: exact(*m.Value), Raw: exact(*m.Value), HasRaw: true}
 	if unit {
 		c.Text += pad(text(m.Unit))
+	}
+	if m.Repeats > 1 && m.Low != nil && m.High != nil {
+		c.Title += fmt.Sprintf(", median of %d from %s to %s", m.Repeats, exact(*m.Low), exact(*m.High))
 	}
 	return c
 }

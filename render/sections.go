@@ -32,7 +32,12 @@ func (b *builder) charts() *Section {
 		"SELECT cell_key, metric, value FROM metrics WHERE run_id = %s AND metric IN ('" + strings.Join(chartMetrics, "', '") + "')"),
 		Intro: "Values start at zero; concurrency is on a base-2 scale. A point without a value is a gap and is named below its chart."}
 	before := b.earlier()
-	for _, g := range b.shapes() {
+	shapes, points := b.shapes(), 0
+	for _, g := range shapes {
+		if g.concurrencies() < 2 {
+			points++
+			continue // six frames with a dot in each say less than the row in Results
+		}
 		sh := Shape{Title: g.title, cells: g.cells}
 		for _, name := range chartMetrics {
 			cv := curve{id: anchor("chart", fmt.Sprintf("%s-%d-%d", name, g.isl, g.osl), b.ids),
@@ -62,8 +67,13 @@ func (b *builder) charts() *Section {
 		}
 		s.Shapes = append(s.Shapes, sh)
 	}
-	if s.Shapes == nil {
+	if points > 0 && points < len(shapes) {
+		s.Intro += " Shapes of one concurrency have no curve; their numbers are in Results."
+	}
+	if len(shapes) == 0 {
 		s.Empty = "No cell was planned and no result was found."
+	} else if s.Shapes == nil {
+		s.Intro, s.Empty = "", "No shape was planned at more than one concurrency, so that there is no curve. The numbers are in Results."
 	} else if b.large() {
 		s.Folded = true
 		s.Intro += " The charts of a shape are drawn when it is opened; without script their numbers are in Results."
@@ -101,6 +111,12 @@ func chartPoint(c *cell, name string) (point, string) {
 		p.missing = grouped(*m.Value, 0)
 	default:
 		p.value = m.Value
+		if m.Repeats > 1 && m.Low != nil && m.High != nil {
+			p.low, p.high, p.repeats = m.Low, m.High, m.Repeats
+		}
+		if c.thinAt(name) && done.Value != nil {
+			p.thin = rounded("completed", *done.Value)
+		}
 	}
 	return p, sign
 }
@@ -110,7 +126,7 @@ var resultColumns = []struct{ name, head string }{
 	{"output_throughput", "Output"}, {"total_token_throughput", "Total"}, {"output_tput_per_gpu", "Output per GPU"}, {"per_gpu_throughput", "Total per GPU"},
 	{"request_throughput", "Requests"},
 	{"mean_ttft_ms", "Mean TTFT"}, {"p99_ttft_ms", "P99 TTFT"}, {"mean_tpot_ms", "Mean TPOT"}, {"p99_tpot_ms", "P99 TPOT"}, {"p99_itl_ms", "P99 ITL"}, {"mean_e2el_ms", "Mean E2EL"},
-	{"success_rate", "Success rate"}, {"failed", "Failed"}, {metric.ScalingEfficiency, "Scaling"},
+	{"completed", "Completed"}, {"success_rate", "Success rate"}, {"failed", "Failed"}, {metric.ScalingEfficiency, "Scaling"},
 }
 
 // results is one row per planned cell, with or without a result.
@@ -132,6 +148,12 @@ func (b *builder) results() *Section {
 		}
 		cols = append(cols, col.name)
 		t.Head = append(t.Head, Column{Text: col.head, Unit: unitOf(col.name), Title: col.name, Class: "n", Metric: b.dataColumn(col.name)})
+	}
+	if slices.ContainsFunc(cells, func(c *cell) bool { return c.thin != "" }) {
+		s.Intro += " A P99 in grey rests on few requests, see Data quality."
+	}
+	if slices.ContainsFunc(b.d.Metrics, func(m warehouse.MetricRow) bool { return m.Repeats > 1 }) {
+		s.Intro += " Of cells that were measured several times a number is the median; its range is on hover and in the charts."
 	}
 	hosts := b.hosts(cells)
 	if len(hosts) == 1 {
@@ -162,6 +184,7 @@ func (b *builder) results() *Section {
 			if g := c.gate(name); g != nil && bad(g.State) {
 				v.Class = "n bad"
 			}
+			c.grey(name, &v)
 			if b.large() && v.HasRaw {
 				// The exact value stands in the page's data.
 				v.HasRaw = false

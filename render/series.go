@@ -92,6 +92,30 @@ func (o others) front(cells []*cell) series {
 	return s
 }
 
+// ranges appends concurrency, least and most of the points that were repeated.
+func (d *blob) ranges(f *Figure) {
+	if f.Range == "" {
+		return
+	}
+	d.raw(`,"range":[`)
+	n := 0
+	for _, p := range f.data.points {
+		if p.low == nil {
+			continue
+		}
+		d.comma(n)
+		n++
+		d.raw("[")
+		d.int(p.conc)
+		d.raw(",")
+		d.number(p.low)
+		d.raw(",")
+		d.number(p.high)
+		d.raw("]")
+	}
+	d.raw("]")
+}
+
 // also appends the lines of other runs. Six digits are more than a line shows;
 // the exact values are in the comparison's table.
 func (d *blob) also(all []series) {

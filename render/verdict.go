@@ -102,9 +102,6 @@ func (b *builder) reasonLines(byID map[string]*cell) []string {
 			}
 		}
 	}
-	if i := slices.Index(lines, "nothing was measured"); i >= 0 && b.tasksOnly() {
-		lines[i] = "no cell was measured" // the view means cells, and accuracy was
-	}
 	for _, line := range lines {
 		id, why, ok := strings.Cut(strings.TrimPrefix(line, runFailed), ": ")
 		if !ok || !strings.HasPrefix(line, runFailed) || byID[id] == nil {

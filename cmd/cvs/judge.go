@@ -221,11 +221,18 @@ func (j *judgement) printFindings(w io.Writer) {
 		if q.Severity == "data_error" && lost[q.CellKey] {
 			continue // its cell is without a result, and the reasons say so
 		}
-		f := finding{q.Severity, strings.TrimPrefix(q.Message, q.Path+": ")}
+		f, at := finding{q.Severity, strings.TrimPrefix(q.Message, q.Path+": ")}, strings.Join(nonEmpty(q.Path, q.TaskID), " ")
+		switch q.Code {
+		case "percentile_validity":
+			// Most cells of a short sweep have it, each with numbers of its own.
+			f.msg, at = "P99 of few requests, see the deck or view data_quality", q.CellKey
+		case "few_prompts":
+			f.msg, at = "fewer than ten prompts for each request in flight", q.CellKey
+		}
 		if len(where[f]) == 0 {
 			order = append(order, f)
 		}
-		where[f] = append(where[f], strings.Join(nonEmpty(q.Path, q.TaskID), " "))
+		where[f] = append(where[f], at)
 	}
 	for _, f := range order {
 		at := where[f][0]

@@ -145,6 +145,7 @@
     all(".tw, h3", body).forEach(function (n) { n.remove(); });
     body.prepend(el("p", { className: "mono", textContent: c[0] }));
     var name = card.querySelector("strong").textContent, gated = {}, hosts = c[2].length > 1;
+    var thin = (data.thin || []).indexOf(i) >= 0, weight = function (m) { return thin && /^p99_/.test(data.names[m]) ? "n dim" : "n"; };
     c[3].forEach(function (g) {
       var values = c[2].filter(function (h) { return h[0] === g[0]; })[0] || c[2][0], line = 0, rows = [];
       g[1].forEach(function (si, k) {
@@ -156,7 +157,7 @@
         rows.push({ bad: lost || state === "would" ? 0 : 1, state: mark(state)[0], cells: [
           { mark: mark(state) }, { text: data.labels[m], title: data.names[m] },
           got === null || got === undefined ? (odd[1] ? { text: odd[1], cls: "n bad", title: "not usable as a number" } : dash) :
-            { text: (limit !== null && spec[1] !== "min_ratio" ? besides(data.digits[m], got, limit) : rounded(data.digits[m], got)) + (unit ? " " + unit : ""), cls: "n", title: String(got) },
+            { text: (limit !== null && spec[1] !== "min_ratio" ? besides(data.digits[m], got, limit) : rounded(data.digits[m], got)) + (unit ? " " + unit : ""), cls: weight(m), title: String(got) },
           { text: wanted(spec, limit, unit), cls: "n", title: limit === null ? "" : String(limit) },
           g[4][k] === null ? dash : { text: percent(g[4][k]), cls: g[4][k] < 0 && lost ? "n bad" : "n" },
           line ? { text: String(line), cls: "n" } : dash, { text: odd[0], cls: "w" }] });
@@ -172,7 +173,7 @@
         if (gated[m] || (v === null && !odd)) return;
         var unit = data.units[m];
         rows.push({ cells: [{ text: data.labels[m], title: data.names[m] },
-          v === null ? (odd[0] ? { text: odd[0], cls: "n bad", title: "not usable as a number" } : dash) : { text: rounded(data.digits[m], v) + (unit ? " " + unit : ""), cls: "n", title: String(v) },
+          v === null ? (odd[0] ? { text: odd[0], cls: "n bad", title: "not usable as a number" } : dash) : { text: rounded(data.digits[m], v) + (unit ? " " + unit : ""), cls: weight(m), title: String(v) },
           { text: odd ? odd[1] : data.origins[m], cls: "w dim" }] });
       });
       if (!rows.length) return;
@@ -238,6 +239,15 @@
       s.emphasis = { disabled: true };
       return s;
     }).filter(function (s) { return s.name === "value" || s.data.some(function (d) { return d.value[1] !== null; }); });
+    // From the least to the most of the repeats: a line with a cap at either end.
+    if (f.range) {
+      o.series.push({ type: "line", name: "range", data: [].concat.apply([], f.range.map(function (r) { return [[r[0], r[1]], [r[0], r[2]], [r[0], null]]; })), connectNulls: false,
+        symbol: "rect", symbolSize: [9, 1.5], itemStyle: { color: v("series") }, lineStyle: { color: v("series"), width: 1.5 }, z: 4, emphasis: { disabled: true } });
+    }
+    if (oneScale && !quantile) {
+      (o.yAxis || []).forEach(function (ax) { ax.max = top(f, 1); });
+      if (front) (o.xAxis || []).forEach(function (ax) { ax.max = top(f, 0); });
+    }
     // Other runs, told apart by dashes and marks and not by colour alone.
     (f.also || []).forEach(function (a, i) {
       if (quantile) {
@@ -262,13 +272,44 @@
         if (quantile) return [number(ps[0].value[0]) + " % of requests within"].concat(ps.map(function (p) { return "concurrency " + p.seriesName + ": " + number(p.value[1]) + " " + f.unit; })).join("\n");
         var lines = ["Concurrency " + ps[0].value[0]];
         ps.forEach(function (p) {
-          if (p.seriesName === "bad") return;
+          if (p.seriesName === "bad" || p.seriesName === "range") return;
           lines.push((p.seriesName === "gate" ? "Gate" : p.seriesName === "value" ? f.label : p.seriesName) + "  " + number(p.value[1]) + " " + f.unit);
         });
+        (f.range || []).forEach(function (r) { if (r[0] === ps[0].value[0]) lines.push("Repeats  " + number(r[1]) + " to " + number(r[2]) + " " + f.unit); });
         return lines.join("\n");
       }
     });
     return o;
+  }
+
+  // One scale for the charts of one metric of all shapes, when a reader asks for
+  // it: top is its end, for the axis of values (1) or that of the front's x (0).
+  var oneScale = false;
+  function top(f, axis) {
+    var most = 0;
+    (data.shapes || []).forEach(function (s) {
+      s.figures.forEach(function (x) {
+        if (x.kind !== f.kind || x.metric !== f.metric) return;
+        if (s.cells) resolve(s, x);
+        x.points.forEach(function (p) { most = Math.max(most, p[axis] || 0, axis && p[3] !== "off" ? p[2] || 0 : 0); });
+        if (axis) (x.range || []).forEach(function (r) { most = Math.max(most, r[2]); });
+        (x.also || []).forEach(function (a) { a.points.forEach(function (p) { most = Math.max(most, p[axis]); }); });
+      });
+    });
+    var step = Math.pow(10, Math.floor(Math.log10(most || 1))) / 2;
+    return Math.ceil(most / step) * step || null;
+  }
+  function scales(section) {
+    var b = el("button", { type: "button", className: "b scale", textContent: "One scale for all shapes" });
+    var set = function (on) {
+      oneScale = on;
+      all(".scale").forEach(function (x) { x.setAttribute("aria-pressed", on); });
+      redraw();
+    };
+    b.setAttribute("aria-pressed", false);
+    b.addEventListener("click", function () { set(!oneScale); remember("charts", "y", oneScale ? "1" : ""); });
+    section.querySelector(".shapes, h3.shape, .pair").before(b);
+    views.charts = function (p) { if ((p.get("charts.y") === "1") !== oneScale) set(!oneScale); };
   }
 
   // library evaluates the chart library and goes on: its text is in the page and
@@ -340,10 +381,11 @@
       var legend = el("div", { className: "legend" }, [el("span", {}, [el("i"), f.label])]);
       if (f.gate) legend.append(el("span", {}, [el("i", { className: "gate" }), f.gate]));
       (f.also || []).forEach(function (a, i) { legend.append(el("span", {}, [el("i", { className: "also" + i }), a.label])); });
+      if (f.rangeLabel) legend.append(el("span", {}, [el("i", { className: "range" }), f.rangeLabel]));
       if (f.points.some(function (p) { return p[3] === "bad"; })) legend.append(el("span", {}, [el("i", { className: "bad" }), f.kind === "front" ? "A gate of the cell failed" : "Fails its gate"]));
       var fig = el("figure", { className: "panel" }, [el("figcaption", {}, [f.title + " ", el("small", { textContent: f.unit })]), legend, chart]);
       if (f.blank) chart.remove();
-      [f.gaps, f.off].forEach(function (w) { if (w) fig.append(el("p", { className: "gap", textContent: w })); });
+      [f.gaps, f.off, f.thin].forEach(function (w) { if (w) fig.append(el("p", { className: "gap", textContent: w })); });
       var rows = f.points.map(function (p) {
         return { cells: [{ text: f.kind === "front" ? number(p[0]) : grouped(p[0], 0), cls: "n", title: String(p[0]) },
           p[1] === null ? dash : { text: rounded(known, p[1]), cls: p[3] === "bad" ? "n bad" : "n", title: String(p[1]) },
@@ -575,6 +617,16 @@
     whole = all("table[data-tools]").reduce(function (before, t) { return before.then(settled).then(function () { showAll(t); }); }, loaded.catch(function () {}));
     window.addEventListener("keydown", function (e) { if (e.key === "F3" || (e.key === "f" && (e.ctrlKey || e.metaKey))) all("table[data-tools]").forEach(showAll); });
   }
+  // Where there is more than one chart of a metric.
+  loaded.then(function () {
+    ["charts", "interactivity"].forEach(function (id) {
+      var section = doc.getElementById(id), kind = id === "charts" ? "line" : "front";
+      var n = (data.shapes || []).filter(function (s) { return s.figures.some(function (f) { return f.kind === kind; }); }).length;
+      var fronts = section ? all("figure", section).length : 0;
+      if (section && (id === "charts" ? n > 1 : n > 1 || fronts > 1)) scales(section);
+    });
+    restore();
+  }).catch(function () {}); // said elsewhere
   function restore() { var p = params().p; for (var id in views) views[id](p); }
 
   // Exact values on hover, where they are in the page's data.

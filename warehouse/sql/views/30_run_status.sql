@@ -1,10 +1,11 @@
 -- run_status: the verdict on a run, why, and the exit status it stands for.
 -- grain: run_id
--- reads: run, cell_status, check_gates, expected_task, problem
+-- reads: run, cell_status, check_gates, expected_task, problem, sample
 -- unit:  counts of cells, gates and tasks
 -- exit_code: 130 interrupted, 4 host or server or client failed, 3 a result is
 -- missing or contradicts its identity, 1 a gate failed, 0 otherwise; the first
--- that applies. A run that measured nothing is never 0.
+-- that applies. A run that measured nothing is never 0; accuracy that nobody
+-- planned, such as that of a published history, is something measured.
 CREATE OR REPLACE VIEW run_status AS
 WITH c AS (
     SELECT run_id,
@@ -39,6 +40,8 @@ WITH c AS (
     SELECT run_id, count(*) FILTER (WHERE severity = 'data_error') AS data_errors, count(*) FILTER (WHERE severity = 'warning') AS warnings,
            string_agg(message, chr(10) ORDER BY ordinal) FILTER (WHERE severity = 'data_error' AND cell_key IS NULL AND task_id IS NULL) AS error_lines
     FROM problem GROUP BY run_id
+), a AS (
+    SELECT run_id, count(*) AS scored FROM sample WHERE role = 'accuracy' AND usable GROUP BY run_id
 ), s AS (
     SELECT r.run_id, r.status, r.reason, r.enforce, r.enforce_origin, r.simulated,
            coalesce(c.expected, 0) AS expected, coalesce(c.measured, 0) AS measured, coalesce(c.cells, 0) AS cells,
@@ -50,6 +53,7 @@ WITH c AS (
            coalesce(c.record, 0) + coalesce(k.record, 0) AS record, coalesce(c.would_fail, 0) + coalesce(k.would_fail, 0) AS would_fail,
            coalesce(k.fail, 0) + coalesce(k.invalid, 0) AS checks_failed, coalesce(k.pass, 0) AS checks_passed,
            coalesce(t.tasks, 0) AS tasks, coalesce(k.tasks_error, 0) AS tasks_error, coalesce(k.tasks_not_run, 0) AS tasks_not_run,
+           coalesce(a.scored, 0) AS scored,
            coalesce(p.data_errors, 0) AS data_errors, coalesce(p.warnings, 0) AS warnings,
            c.error_lines, c.fail_lines, k.task_lines, k.fail_lines AS check_lines, p.error_lines AS run_lines
     FROM run r
@@ -57,8 +61,9 @@ WITH c AS (
     LEFT JOIN k ON k.run_id = r.run_id
     LEFT JOIN t ON t.run_id = r.run_id
     LEFT JOIN p ON p.run_id = r.run_id
+    LEFT JOIN a ON a.run_id = r.run_id
 ), q AS (
-    SELECT *, measured = 0 AND tasks - tasks_error - tasks_not_run <= 0 AS nothing FROM s
+    SELECT *, measured = 0 AND tasks - tasks_error - tasks_not_run <= 0 AND scored = 0 AS nothing FROM s
 ), v AS (
     SELECT *,
            CASE WHEN cells_fail > 0 OR checks_failed > 0 THEN 'fail'

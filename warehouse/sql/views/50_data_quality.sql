@@ -9,7 +9,7 @@ WITH m AS (
 ), c AS (
     SELECT run_id, cell_key, host,
            max(value) FILTER (WHERE metric = 'num_prompts') AS num_prompts,
-           max(value) FILTER (WHERE metric = 'max_concurrency') AS max_concurrency,
+           coalesce(max(value) FILTER (WHERE metric = 'max_concurrency'), try_cast(regexp_extract(cell_key, 'CONC=([0-9]+)', 1) AS DOUBLE)) AS max_concurrency,
            max(value) FILTER (WHERE metric = 'completed') AS completed,
            max(value) FILTER (WHERE metric = 'failed') AS failed,
            max(value) FILTER (WHERE metric = 'duration') AS duration,
@@ -66,11 +66,23 @@ WITH m AS (
     SELECT run_id, cell_key, host, 'lost_requests',
            num_text(failed) || ' of ' || num_text(completed + failed) || ' requests failed: throughput and latency are those of the rest'
     FROM c WHERE failed > 0 AND completed > 0
+    UNION ALL
+    -- The 95 % interval of a quantile by order statistics, with the normal
+    -- approximation of the binomial: ranks 0.99 n -+ 1.96 sqrt(0.99 * 0.01 * n).
+    SELECT run_id, cell_key, host, 'percentile_validity',
+           'P99 of ' || num_text(completed) || ' requests: its 95 % interval is from request ' || num_text(floor(0.99 * completed - 1.96 * sqrt(0.0099 * completed)))
+           || CASE WHEN 0.99 * completed + 1.96 * sqrt(0.0099 * completed) > completed - 1 THEN ' in order of size to the largest' ELSE
+              ' to request ' || num_text(ceil(0.99 * completed + 1.96 * sqrt(0.0099 * completed))) || ' in order of size' END
+    FROM c WHERE completed > 0 AND completed < 500 AND coalesce(p99_ttft_ms, p99_tpot_ms, p99_itl_ms, p99_e2el_ms) IS NOT NULL
+    UNION ALL
+    SELECT run_id, cell_key, host, 'few_prompts',
+           num_text(num_prompts) || ' prompts are fewer than ten for each of ' || num_text(max_concurrency) || ' requests in flight: start and end weigh much'
+    FROM c WHERE num_prompts > 0 AND num_prompts < 10 * max_concurrency
 )
 SELECT run_id, severity, code, cell_key, task_id, NULL::VARCHAR AS host, path, line, message, ordinal
 FROM problem
 UNION ALL
-SELECT run_id, 'finding', code, cell_key, NULL, host, NULL, NULL, message, 100000
+SELECT run_id, CASE WHEN code = 'few_prompts' THEN 'warning' ELSE 'finding' END, code, cell_key, NULL, host, NULL, NULL, message, 100000
 FROM checks
 UNION ALL
 SELECT run_id, CASE WHEN quality = 'not_applicable' THEN 'finding' ELSE 'warning' END, 'unusable', cell_key, NULL, host, NULL, NULL,
