@@ -1,6 +1,7 @@
 package warehouse
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ type Baseline struct {
 	Precision string
 	GPU       string // as one word
 	Driver    string
+	Nodes, DP int // 0: not stated
 	Simulated *bool
 	At        *time.Time // UTC
 	Values    []BaselineValue
@@ -49,6 +51,9 @@ func ReadBaseline(name string, data []byte) (*Baseline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("baseline %s: %w", name, err)
 	}
+	if version := v.Get("schema_version"); version != nil && version.Text != "1" && version.Text != "2" {
+		return nil, fmt.Errorf("baseline %s: schema_version: expected 1 or 2, found %s", name, cmp.Or(valid(version.Text), version.Kind.String()))
+	}
 	cells := v.Get("cells")
 	if cells == nil || cells.Kind != strictjson.Array {
 		return nil, fmt.Errorf("baseline %s: it has no list of cells", name)
@@ -67,7 +72,8 @@ func ReadBaseline(name string, data []byte) (*Baseline, error) {
 	}
 	b := &Baseline{
 		Name: name, RunID: first("run.run_id", "run_id"), Model: first("identity.model_id", "model", "params.model"),
-		Precision: first("identity.precision", "precision"), Driver: first("identity.driver", "driver", "params.driver"),
+		Precision: first("identity.precision", "precision"), Driver: first("identity.driver", "driver", "params.driver", "panels.framework_parity.driver"),
+		Nodes: countAt(v, "identity.nnodes", "nnodes", "params.nnodes"), DP: countAt(v, "identity.dp", "dp"),
 		GPU: strings.ToLower(first("identity.gpu_arch", "gpu_arch")), Accuracy: map[string]float64{},
 	}
 	if seen := gpuWord(first("identity.gpu_name")); gpu.Name(seen) != "" {
@@ -82,7 +88,9 @@ func ReadBaseline(name string, data []byte) (*Baseline, error) {
 			b.At = &t
 		}
 	}
-	b.readCells(v, cells)
+	if err := b.readCells(v, cells); err != nil {
+		return nil, fmt.Errorf("baseline %s: %w", name, err)
+	}
 	if len(b.Values) == 0 {
 		return nil, fmt.Errorf("baseline %s: no cell of it has a key and a value", name)
 	}
@@ -96,19 +104,26 @@ func ReadBaseline(name string, data []byte) (*Baseline, error) {
 	return b, nil
 }
 
-func (b *Baseline) readCells(v, cells *strictjson.Value) {
+// readCells reads the cells. The older suite lets the last of two results of one
+// cell and host win; which of them was meant nobody can say, so that is refused.
+func (b *Baseline) readCells(v, cells *strictjson.Value) error {
+	type place struct{ cell, host, metric string }
+	seen := make(map[place]*float64)
 	defs := metric.Table()
 	known := make(map[string]bool, len(defs))
 	for _, d := range defs {
 		known[d.Name] = true
 	}
-	for _, c := range cells.Items {
+	for i, c := range cells.Items {
 		key := baselineKey(v, c)
 		actuals := c.Get("actuals")
 		if key == "" || actuals == nil || actuals.Kind != strictjson.Object {
 			continue
 		}
 		// identities that only the cells state
+		if m := oldKey.FindStringSubmatch(textOf(c.Get("cell_id"))); m != nil && b.Nodes == 0 {
+			b.Nodes, _ = strconv.Atoi(strings.TrimPrefix(m[2], ",NNODES=")) // 0 if the key says nothing
+		}
 		if m := textOf(c.Get("model")); b.Model == "" && m != "" {
 			b.Model = m
 		}
@@ -116,12 +131,20 @@ func (b *Baseline) readCells(v, cells *strictjson.Value) {
 			b.GPU = strings.ToLower(g)
 		}
 		for _, m := range actuals.Members {
-			name := strings.TrimPrefix(m.Name, "client.")
-			if known[name] {
-				b.Values = append(b.Values, BaselineValue{CellKey: key, Host: textOf(c.Get("host")), Metric: name, Value: finiteOf(m.Value)})
+			one := BaselineValue{CellKey: key, Host: textOf(c.Get("host")), Metric: strings.TrimPrefix(m.Name, "client."), Value: finiteOf(m.Value)}
+			if !known[one.Metric] {
+				continue
+			}
+			at := place{one.CellKey, one.Host, one.Metric}
+			if before, again := seen[at]; !again {
+				seen[at] = one.Value
+				b.Values = append(b.Values, one)
+			} else if (before == nil) != (one.Value == nil) || before != nil && *before != *one.Value {
+				return fmt.Errorf("cells[%d]: %s of %s is there before with another value: which of the two is meant?", i, one.Metric, strings.TrimSpace(key+" "+one.Host))
 			}
 		}
 	}
+	return nil
 }
 
 var oldKey = regexp.MustCompile(`^ISL=\d+,OSL=\d+,TP=\d+(,PP=\d+)?(,NNODES=\d+)?,CONC=\d+$`)
@@ -141,23 +164,25 @@ func baselineKey(v, c *strictjson.Value) string {
 	if isl == nil || osl == nil || conc == nil {
 		return valid(id)
 	}
-	number := func(paths ...string) int {
-		for _, p := range paths {
-			at := v
-			for _, key := range strings.Split(p, ".") {
-				at = at.Get(key)
-			}
-			if f := finiteOf(at); f != nil && *f > 0 && *f < 1e6 {
-				return int(*f)
-			}
-		}
-		return 0
-	}
-	tp := number("identity.tp", "tp", "params.tensor_parallelism")
+	tp := countAt(v, "identity.tp", "tp", "params.tensor_parallelism")
 	if tp == 0 {
 		return valid(id)
 	}
-	return fmt.Sprintf("ISL=%d,OSL=%d,TP=%d,PP=%d,CONC=%d", int(*isl), int(*osl), tp, max(1, number("identity.pp", "pp", "params.pipeline_parallel_size")), int(*conc))
+	return fmt.Sprintf("ISL=%d,OSL=%d,TP=%d,PP=%d,CONC=%d", int(*isl), int(*osl), tp, max(1, countAt(v, "identity.pp", "pp", "params.pipeline_parallel_size")), int(*conc))
+}
+
+// countAt is the first count among members of v, 0 if there is none.
+func countAt(v *strictjson.Value, paths ...string) int {
+	for _, p := range paths {
+		at := v
+		for _, key := range strings.Split(p, ".") {
+			at = at.Get(key)
+		}
+		if f := finiteOf(at); f != nil && *f > 0 && *f < 1e6 {
+			return int(*f)
+		}
+	}
+	return 0
 }
 
 func textOf(v *strictjson.Value) string {
@@ -179,6 +204,14 @@ func finiteOf(v *strictjson.Value) *float64 {
 	return &f
 }
 
+// orNull is NULL for what is not known.
+func orNull(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
 // sql is the baseline as the macros of sql/views read it.
 func (b *Baseline) sql() (string, error) {
 	type value struct {
@@ -194,10 +227,12 @@ func (b *Baseline) sql() (string, error) {
 		Precision string  `json:"precision"`
 		GPU       string  `json:"gpu"`
 		Driver    string  `json:"driver"`
+		Nodes     *int    `json:"nodes"`
+		DP        *int    `json:"dp"`
 		Simulated *bool   `json:"simulated"`
 		At        *string `json:"at"`
 		Values    []value `json:"values"`
-	}{Name: b.Name, RunID: b.RunID, Model: b.Model, Precision: b.Precision, GPU: b.GPU, Driver: b.Driver, Simulated: b.Simulated}
+	}{Name: b.Name, RunID: b.RunID, Model: b.Model, Precision: b.Precision, GPU: b.GPU, Driver: b.Driver, Nodes: orNull(b.Nodes), DP: orNull(b.DP), Simulated: b.Simulated}
 	if b.At != nil {
 		at := b.At.UTC().Format("2006-01-02 15:04:05.999999")
 		doc.At = &at
@@ -273,10 +308,11 @@ func (c *Compared) AccuracyPrevRun(ctx context.Context, runID string) ([]Accurac
 // reason.
 func (w *DB) Against(ctx context.Context, runID string) (*Baseline, error) {
 	id, err := only(readLate(ctx, w, "run identity", `
-		SELECT coalesce(model, ''), coalesce(precision, ''), coalesce(gpu, ''), coalesce(driver, ''), simulated, started_at FROM run_identity WHERE run_id = ?`,
+		SELECT coalesce(model, ''), coalesce(precision, ''), coalesce(gpu, ''), coalesce(driver, ''),
+			coalesce(nullif(nnodes, 0), 1), coalesce(nullif(dp, 0), 1), simulated, started_at FROM run_identity WHERE run_id = ?`,
 		func(b *Baseline) []any {
 			b.Simulated = new(bool)
-			return []any{&b.Model, &b.Precision, &b.GPU, &b.Driver, b.Simulated, &b.At}
+			return []any{&b.Model, &b.Precision, &b.GPU, &b.Driver, &b.Nodes, &b.DP, b.Simulated, &b.At}
 		}, runID))
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", runID, err)

@@ -166,6 +166,15 @@ func compareRun(ctx context.Context, c *deckSource, runID string) (*comparison, 
 		return nil, err
 	}
 	out.Prev = prevPanelOf(rows, c.PrevErr)
+	if len(rows) == 0 && c.Prev == nil && c.PrevErr == nil {
+		run, err := c.Run(ctx, runID)
+		if err != nil {
+			return nil, err
+		}
+		if run.StartedAt == nil {
+			out.Prev.Message = "this run states no start, so no other is known to be earlier"
+		}
+	}
 	parity, err := c.FrameworkParity(ctx, runID)
 	if err != nil && c.ParityErr == nil {
 		return nil, err

@@ -247,6 +247,8 @@ func parityPanelOf(rows []warehouse.ParityRow, failed error) parityPanel {
 			p.References = appendNew(p.References, strings.Join(nonEmpty(r.ReferenceRun, r.ReferenceDriver), " of driver "))
 		case r.State == "only_reference":
 			p.Counts.OnlyReference++
+		case r.Metric == "" && r.State == "not_comparable":
+			p.Counts.NotComparable++
 		case r.State == "no_reference", r.Reference == nil, *r.Reference == 0:
 			p.Counts.WithoutReference++
 		default:

@@ -120,6 +120,9 @@ func readForeignMeta(path string) (*foreignMeta, error) {
 		runID: text("run_id"), gpuArch: text("gpu_arch"), detectedGPU: text("detected_gpu"), detectedGFX: text("detected_gfx"),
 		host: text("host"), image: text("image"), notes: text("notes"),
 	}
+	if m.runID != "" && strings.TrimSpace(m.runID) == "" {
+		errs = append(errs, badData("%s: run_id: expected the id of the run, found %q", path, m.runID))
+	}
 	if s := text("started_at"); s != "" {
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {

@@ -3,7 +3,7 @@
 -- reads: nothing
 -- unit:  compared, new, gone or not_comparable
 -- "has" says whether the side knows the metric at all; a value that is there
--- but is null, no number or 0 as a base cannot be compared.
+-- but is null, no number, or 0 or less as a base cannot be compared.
 CREATE OR REPLACE MACRO comparison_state(has_now, now, has_before, before) AS
     CASE WHEN has_now AND NOT has_before THEN 'new'
          WHEN has_before AND NOT has_now THEN 'gone'

@@ -3,14 +3,15 @@
 -- grain: as prev_run; one row with an empty cell key if nothing was compared
 -- reads: cell_run, run_identity, measurement, metric_def, noise, expected_cell
 -- unit:  as prev_run
--- base is JSON: {run_id, model, precision, gpu, driver, simulated, at,
--- "values": [{c: cell key, h: host, m: metric, v: number or null}]}. What it says
+-- base is JSON: {name, run_id, model, precision, gpu, driver, nodes, dp, simulated,
+-- at, "values": [{c: cell key, h: host, m: metric, v: number or null}]}. What it says
 -- of itself must agree with the run; what it leaves out is taken to agree, and
--- said.
+-- said. Mean lengths come from its totals of tokens; cells whose workloads differ
+-- are refused as in prev_run.
 CREATE OR REPLACE MACRO prev_run_against(this_run, base) AS TABLE
 WITH b AS (
     SELECT unnest(from_json(base::VARCHAR, '{"name": "VARCHAR", "run_id": "VARCHAR", "model": "VARCHAR", "precision": "VARCHAR", "gpu": "VARCHAR", "driver": "VARCHAR",
-        "simulated": "BOOLEAN", "at": "TIMESTAMP", "values": [{"c": "VARCHAR", "h": "VARCHAR", "m": "VARCHAR", "v": "DOUBLE"}]}'))
+        "nodes": "INTEGER", "dp": "INTEGER", "simulated": "BOOLEAN", "at": "TIMESTAMP", "values": [{"c": "VARCHAR", "h": "VARCHAR", "m": "VARCHAR", "v": "DOUBLE"}]}'))
 ), i AS (
     SELECT i.*, coalesce(nullif(b.run_id, ''), b.name) AS previous_run, b.at AS previous_at,
            concat_ws('; ',
@@ -19,31 +20,50 @@ WITH b AS (
                CASE WHEN nullif(b.precision, '') <> i.precision THEN 'the baseline has precision ' || b.precision END,
                CASE WHEN nullif(b.gpu, '') <> i.gpu THEN 'the baseline is from ' || b.gpu || ', this run from ' || i.gpu END,
                CASE WHEN nullif(b.driver, '') <> i.driver THEN 'the baseline is of driver ' || b.driver END,
+               CASE WHEN b.nodes <> coalesce(nullif(i.nnodes, 0), 1) THEN 'the baseline is of ' || b.nodes || ' nodes, this run of ' || coalesce(nullif(i.nnodes, 0), 1) END,
+               CASE WHEN b.dp <> coalesce(nullif(i.dp, 0), 1) THEN 'the baseline has DP ' || b.dp || ', this run ' || coalesce(nullif(i.dp, 0), 1) END,
                CASE WHEN b.simulated <> i.simulated THEN CASE WHEN b.simulated THEN 'the baseline is simulated' ELSE 'this run is simulated' END END) AS refusal,
-           CASE WHEN coalesce(nullif(b.model, ''), nullif(b.gpu, ''), nullif(b.driver, '')) IS NULL THEN 'identity not stated in the baseline' END AS remark
+           nullif(concat_ws('; ',
+               CASE WHEN coalesce(nullif(b.model, ''), nullif(b.precision, ''), nullif(b.gpu, ''), nullif(b.driver, '')) IS NULL THEN 'identity not stated in the baseline'
+                    ELSE 'not stated in the baseline: ' || nullif(concat_ws(', ', CASE WHEN b.model = '' AND i.model <> '' THEN 'model' END, CASE WHEN b.precision = '' AND i.precision <> '' THEN 'precision' END,
+                        CASE WHEN b.gpu = '' AND i.gpu <> '' THEN 'GPU' END, CASE WHEN b.driver = '' AND i.driver <> '' THEN 'driver' END), '') END,
+               CASE WHEN b.at > i.started_at THEN 'the baseline is later than this run' END), '') AS remark
     FROM b CROSS JOIN run_identity i WHERE i.run_id = this_run
 ), old AS (
     SELECT o.c AS cell_key, o.m AS metric, o.v AS previous,
            CASE WHEN count(DISTINCT o.h) OVER (PARTITION BY o.c) > 1 THEN o.h ELSE '' END AS slot
     FROM (SELECT unnest(b.values) AS o FROM b) WHERE (SELECT refusal FROM i) = ''
+), shape AS (
+    SELECT cell_key, slot, max(previous) FILTER (WHERE metric = 'total_input_tokens') / nullif(max(previous) FILTER (WHERE metric = 'completed'), 0) AS input_len,
+           max(previous) FILTER (WHERE metric = 'total_output_tokens') / nullif(max(previous) FILTER (WHERE metric = 'completed'), 0) AS output_len,
+           CASE WHEN max(previous) FILTER (WHERE metric = 'success_rate') < 0.99
+                THEN coalesce(num_text(max(previous) FILTER (WHERE metric = 'failed')), 'too many') || ' requests failed in the baseline' END AS remark
+    FROM old GROUP BY ALL
 ), now AS (
-    SELECT c.cell_key, c.slot, c.host, c.success_rate, c.failed FROM cell_run c WHERE c.run_id = this_run AND (SELECT refusal FROM i) = ''
+    SELECT c.cell_key, c.slot, c.host, s.cell_key IS NOT NULL AS has_before,
+           greatest(abs(change_pct(c.mean_input_len, s.input_len)), abs(change_pct(c.mean_output_len, s.output_len))) AS length_pct,
+           concat_ws('; ', CASE WHEN c.success_rate < 0.99 THEN num_text(c.failed) || ' requests failed in this run' END, s.remark) AS remark
+    FROM cell_run c LEFT JOIN shape s ON s.cell_key = c.cell_key AND s.slot = c.slot
+    WHERE c.run_id = this_run AND (SELECT refusal FROM i) = ''
+), alike AS (
+    SELECT * FROM now WHERE has_before AND coalesce(length_pct <= 5, true)
 ), v AS (
     SELECT coalesce(a.cell_key, b.cell_key) AS cell_key, coalesce(a.slot, b.slot) AS slot, coalesce(a.metric, b.metric) AS metric,
-           a.cell_key IS NOT NULL AS has_now, b.cell_key IS NOT NULL AS has_before, a.value, b.previous,
-           CASE WHEN a.success_rate < 0.99 THEN num_text(a.failed) || ' requests failed in this run' END AS remark
-    FROM (SELECT n.*, m.metric, m.value FROM now n
+           a.cell_key IS NOT NULL AS has_now, b.cell_key IS NOT NULL AS has_before, a.value, b.previous, coalesce(a.remark, b.remark) AS remark
+    FROM (SELECT n.*, m.metric, m.value FROM alike n
           JOIN measurement m ON m.run_id = this_run AND m.cell_key = n.cell_key AND m.host = n.host
-          JOIN metric_def d ON d.name = m.metric AND d.gated WHERE EXISTS (SELECT 1 FROM old o WHERE o.cell_key = n.cell_key AND o.slot = n.slot)) a
-    FULL JOIN (SELECT o.* FROM old o JOIN metric_def d ON d.name = o.metric AND d.gated WHERE EXISTS (SELECT 1 FROM now n WHERE o.cell_key = n.cell_key AND o.slot = n.slot)) b
+          JOIN metric_def d ON d.name = m.metric AND d.gated) a
+    FULL JOIN (SELECT o.*, n.remark FROM old o JOIN metric_def d ON d.name = o.metric AND d.gated JOIN alike n ON n.cell_key = o.cell_key AND n.slot = o.slot) b
         ON b.cell_key = a.cell_key AND b.slot = a.slot AND b.metric = a.metric
 ), rows AS (
     SELECT v.cell_key, v.slot, v.metric, v.value, v.previous, comparison_state(v.has_now, v.value, v.has_before, v.previous) AS state,
-           concat_ws('; ', comparison_reason(v.has_now, v.value, v.has_before, v.previous), v.remark) AS reason
+           concat_ws('; ', comparison_reason(v.has_now, v.value, v.has_before, v.previous), nullif(v.remark, '')) AS reason
     FROM v
     UNION ALL
-    SELECT cell_key, slot, '', NULL, NULL, 'new', 'the baseline has no such cell' FROM now n
-    WHERE NOT EXISTS (SELECT 1 FROM old o WHERE o.cell_key = n.cell_key AND o.slot = n.slot)
+    SELECT cell_key, slot, '', NULL, NULL, 'new', 'the baseline has no such cell' FROM now WHERE NOT has_before
+    UNION ALL
+    SELECT cell_key, slot, '', NULL, NULL, 'not_comparable',
+           concat_ws('; ', 'the workloads differ: mean lengths by ' || round(length_pct, 1) || ' %', nullif(remark, '')) FROM now WHERE length_pct > 5
     UNION ALL
     SELECT DISTINCT o.cell_key, o.slot, '', NULL, NULL, 'gone', CASE WHEN e.cell_key IS NULL THEN 'only in the baseline' ELSE 'no result in this run' END
     FROM old o LEFT JOIN expected_cell e ON e.run_id = this_run AND e.cell_key = o.cell_key
@@ -65,4 +85,4 @@ FROM rows r CROSS JOIN i
 LEFT JOIN metric_def d ON d.name = r.metric
 LEFT JOIN expected_cell e ON e.run_id = this_run AND e.cell_key = r.cell_key
 LEFT JOIN noise n ON n.run_id = this_run AND n.cell_key = r.cell_key AND n.slot = r.slot AND n.metric = r.metric;
-COMMENT ON MACRO TABLE prev_run_against IS 'One run against a baseline that is not in the warehouse, with the columns of view prev_run. this_run: run id; base: JSON {run_id, model, precision, gpu, driver, simulated, at, values: [{c: cell key, h: host, m: metric, v: number}]}';
+COMMENT ON MACRO TABLE prev_run_against IS 'One run against a baseline that is not in the warehouse, with the columns of view prev_run. this_run: run id; base: JSON {name, run_id, model, precision, gpu, driver, nodes, dp, simulated, at, values: [{c: cell key, h: host, m: metric, v: number}]}';

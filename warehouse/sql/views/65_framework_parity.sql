@@ -41,8 +41,8 @@ WITH candidate AS (
 SELECT r.run_id, r.cell_key, e.ordinal AS cell_ordinal, r.slot, r.metric, parity_name(r.driver, r.metric) AS name,
        coalesce(d.unit, '') AS unit, coalesce(d.direction, '') AS direction, coalesce(d.ordinal, -1) AS metric_ordinal,
        r.driver, r.reference_run, r.reference_driver, r.reference_at, r.value, r.reference,
-       CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference <> 0 THEN r.value / r.reference END AS ratio,
-       CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference <> 0 THEN better_pct(change_pct(r.value, r.reference), d.direction) END AS better_pct,
+       CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference > 0 THEN r.value / r.reference END AS ratio,
+       CASE WHEN isfinite(r.value) AND isfinite(r.reference) AND r.reference > 0 THEN better_pct(change_pct(r.value, r.reference), d.direction) END AS better_pct,
        CASE WHEN r.metric = '' AND r.length_pct > 5 THEN 'not_comparable'
             WHEN NOT r.has_now THEN 'only_reference'
             WHEN r.metric = '' OR NOT r.has_reference THEN 'no_reference'
@@ -53,6 +53,7 @@ SELECT r.run_id, r.cell_key, e.ordinal AS cell_ordinal, r.slot, r.metric, parity
             WHEN r.metric = '' THEN 'the reference has no such cell'
             WHEN NOT r.has_reference THEN 'the reference has no such metric'
             WHEN r.reference = 0 THEN 'n/a (reference is 0)'
+            WHEN r.reference < 0 THEN 'n/a (reference is negative)'
             WHEN change_pct(r.value, r.reference) IS NULL THEN 'n/a (not a number)'
             WHEN r.length_unknown THEN 'lengths of the workload unknown' END AS reason
 FROM rows r

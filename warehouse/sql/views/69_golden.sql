@@ -15,7 +15,7 @@ WITH pin AS (
 )
 SELECT c.run_id, c.cell_key, c.slot, a.metric, d.unit, d.direction, d.ordinal AS metric_ordinal, c.name, c.golden_run, c.pinned_at,
        a.value, b.value AS golden,
-       CASE WHEN isfinite(a.value) AND isfinite(b.value) AND b.value <> 0 THEN a.value / b.value END AS ratio,
+       CASE WHEN isfinite(a.value) AND isfinite(b.value) AND b.value > 0 THEN a.value / b.value END AS ratio,
        change_pct(a.value, b.value) AS delta_pct, better_pct(change_pct(a.value, b.value), d.direction) AS better_pct,
        coalesce(better_pct(change_pct(a.value, b.value), d.direction) < -5, false) AS regression
 FROM c
