@@ -50,10 +50,11 @@ func (o *doctorOptions) load(e *env) (*plan.Plan, error) {
 	if o.in.cluster == "" {
 		return nil, badInput("--cluster_file is required")
 	}
+	o.in.sshConfig = o.ssh.config != ""
 	if o.in.config != "" {
 		return o.in.load(e)
 	}
-	return plan.LoadCluster(plan.Options{ClusterFile: o.in.cluster, OSUser: e.osUser()})
+	return plan.LoadCluster(plan.Options{ClusterFile: o.in.cluster, OSUser: e.osUser(), OtherLogin: o.in.otherLogin(e)})
 }
 
 // diagnosis is the output of --format json.

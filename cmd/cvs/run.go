@@ -218,6 +218,7 @@ func (o *runOptions) load(e *env) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.in.sshConfig = o.ssh.config != ""
 	p, err := o.in.load(e)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ import (
 type inputOptions struct {
 	config, cluster, profile string
 	matchLengths             bool // of run
+	sshConfig                bool // there is an --ssh_config, which may name a key
 }
 
 func (o *inputOptions) addFlags(f *pflag.FlagSet) {
@@ -54,7 +55,13 @@ func (o *inputOptions) load(e *env) (*plan.Plan, error) {
 	return plan.Load(plan.Options{
 		ConfigFile: o.config, ClusterFile: o.cluster, Profile: o.profile,
 		EnvProfile: e.getenv("CVS_CONFIG_PROFILE"), OSUser: e.osUser(), MatchLengths: o.matchLengths,
+		OtherLogin: o.otherLogin(e),
 	})
+}
+
+// otherLogin says whether something beside the cluster file may log in.
+func (o *inputOptions) otherLogin(e *env) bool {
+	return o.sshConfig || e.getenv("SSH_AUTH_SOCK") != "" || e.getenv(passwordEnv) != ""
 }
 
 // runOfPlan is the run directory's view of a plan: what was asked for.

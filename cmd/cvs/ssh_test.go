@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -105,6 +106,7 @@ func TestSSHConfig(t *testing.T) {
 	user := cluster["username"].(string)
 	cluster["node_dict"] = map[string]any{"gpu-a": map[string]any{"vpc_ip": "127.0.0.1"}}
 	delete(cluster, "head_node_dict")
+	delete(cluster, "priv_key_file") // the ssh_config names it
 	dir := t.TempDir()
 	clusterFile := filepath.Join(dir, "cluster.json")
 	b, err := json.Marshal(cluster)
@@ -165,5 +167,33 @@ func TestSSHConfig(t *testing.T) {
 	}
 	if code := cvs("doctor", "--jump-host", "a b"); code != 2 {
 		t.Errorf("a bad jump host: exit %d\n%s", code, out.String())
+	}
+}
+
+// TestLoginNamed: the cluster file names a key or a password, unless something
+// else may hold what logs in.
+func TestLoginNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	check(t, os.CopyFS(dir, os.DirFS(caseDir(t, "c126-orphan-result"))))
+	cluster := filepath.Join(dir, "cluster.json")
+	text := regexp.MustCompile(`\s*"priv_key_file": "[^"]*",`).ReplaceAllString(readFile(t, cluster), "")
+	write(t, cluster, text)
+	sshConfig := filepath.Join(dir, "ssh_config")
+	write(t, sshConfig, "Host *\n")
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		args []string
+		exit int
+	}{
+		"nothing":         {nil, nil, 2},
+		"agent":           {map[string]string{"SSH_AUTH_SOCK": "/run/agent"}, nil, 0},
+		"password":        {map[string]string{"CVS_SSH_PASSWORD": "x"}, nil, 0},
+		"ssh_config file": {nil, []string{"--ssh_config", sshConfig}, 0},
+	} {
+		res := cvsCommand(t, tc.env, append(append([]string{"run", "atom", "--dry-run"}, inputArgs(t, dir, caseInvocation{})...), tc.args...)...)
+		if res.code != tc.exit || tc.exit == 2 && !strings.Contains(res.stderr, "an SSH agent, CVS_SSH_PASSWORD or --ssh_config must log in") {
+			t.Errorf("%s: exit %d, want %d: %s", name, res.code, tc.exit, res.stderr)
+		}
 	}
 }

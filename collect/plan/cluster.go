@@ -203,8 +203,8 @@ func (d *draft) loadCluster(doc *document, o Options) string {
 		}
 	}
 	d.Cluster.Username = user
-	if d.Cluster.PrivKeyFile == "" && d.Cluster.Password == "" && d.dc.good("cluster.priv_key_file", "cluster.password") {
-		d.dc.probs.add(doc, doc.root.Offset, "priv_key_file", "neither a key file nor a password is given", "priv_key_file is the path of a private key on this machine", false)
+	if d.Cluster.PrivKeyFile == "" && d.Cluster.Password == "" && !o.OtherLogin && d.dc.good("cluster.priv_key_file", "cluster.password") {
+		d.dc.probs.add(doc, doc.root.Offset, "priv_key_file", "neither a key file nor a password is given", "priv_key_file is the path of a private key on this machine; without it an SSH agent, CVS_SSH_PASSWORD or --ssh_config must log in", false)
 	}
 	if k := d.Cluster.PrivKeyFile; k != "" && !filepath.IsAbs(k) && !strings.HasPrefix(k, "~/") {
 		d.Cluster.PrivKeyFile = filepath.Join(filepath.Dir(doc.Path), k)

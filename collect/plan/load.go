@@ -26,6 +26,9 @@ type Options struct {
 	OSUser      string // launcher's OS user by uid, fallback for {user-id}
 	// MatchLengths is --match-lengths; see [Params].
 	MatchLengths bool
+	// OtherLogin says that something beside the cluster file may hold what logs
+	// in, such as an SSH agent; the file then need not name a key or a password.
+	OtherLogin bool
 }
 
 // maxInput bounds an input file, in bytes.

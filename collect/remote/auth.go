@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -71,6 +72,9 @@ func (c Config) identities() (ids []identity, notices []string, closeAgent func(
 			ids = append(ids, identity{signer, "key file " + file})
 		}
 	}
+	if c.IdentitiesOnly {
+		return ids, notices, closeAgent, nil
+	}
 	for i, s := range held {
 		if offered[string(s.PublicKey().Marshal())] {
 			continue
@@ -85,8 +89,11 @@ func (c Config) identities() (ids []identity, notices []string, closeAgent func(
 }
 
 // loadKey reads a private key file. A key with a passphrase is taken from the
-// agent.
+// agent, and so is one of which only the public half is there, as ssh allows.
 func loadKey(file string, held []ssh.Signer) (ssh.Signer, error) {
+	if s := publicOnly(file, held); s != nil {
+		return s, nil
+	}
 	fi, err := os.Stat(file)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -114,12 +121,43 @@ func loadKey(file string, held []ssh.Signer) (ssh.Signer, error) {
 	if text, err := os.ReadFile(file + ".pub"); pub == nil && err == nil {
 		pub, _, _, _, _ = ssh.ParseAuthorizedKey(text)
 	}
-	for _, s := range held {
-		if pub != nil && bytes.Equal(s.PublicKey().Marshal(), pub.Marshal()) {
-			return s, nil
-		}
+	if s := heldKey(pub, held); s != nil {
+		return s, nil
 	}
 	return nil, &KeyFileError{file, "has a passphrase and no SSH agent holds its key; add it to the agent with ssh-add, or name a key without passphrase"}
+}
+
+// publicOnly is the agent's key for a file that is a public key, or that is not
+// there while its .pub is; nil if the file is neither or nobody holds the key.
+func publicOnly(file string, held []ssh.Signer) ssh.Signer {
+	if !strings.HasSuffix(file, ".pub") {
+		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		file += ".pub"
+	}
+	fi, err := os.Stat(file)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxKeyFile {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	pub, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return nil
+	}
+	return heldKey(pub, held)
+}
+
+func heldKey(pub ssh.PublicKey, held []ssh.Signer) ssh.Signer {
+	for _, s := range held {
+		if pub != nil && bytes.Equal(s.PublicKey().Marshal(), pub.Marshal()) {
+			return s
+		}
+	}
+	return nil
 }
 
 // Check reports what is wrong with the settings without connecting anywhere:

@@ -211,6 +211,45 @@ func TestAgentWithManyKeys(t *testing.T) {
 	}
 }
 
+// TestIdentitiesOnly: of the agent's keys only those are offered that a key file
+// names, be it by its public half alone.
+func TestIdentitiesOnly(t *testing.T) {
+	t.Parallel()
+	s, c := newServer(t, nil)
+	_, stranger := newKey(t, "")
+	signer, mine := newKey(t, "")
+	s.mu.Lock()
+	s.config.PublicKeyCallback = func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if string(key.Marshal()) == string(signer.PublicKey().Marshal()) {
+			return nil, nil
+		}
+		return nil, errors.New("no")
+	}
+	s.mu.Unlock()
+	c.AgentSocket = serveAgent(t, rawKey(t, stranger, ""), rawKey(t, mine, ""))
+	c.KeyFiles = nil
+	dial(t, c) // the agent's keys, whatever they are
+
+	c.IdentitiesOnly = true
+	var auth *AuthError
+	if _, err := Dial(t.Context(), c); !errors.As(err, &auth) || len(auth.Tried) != 0 {
+		t.Errorf("no key file: %v", err)
+	}
+	_, other := newKey(t, "")
+	c.KeyFiles = []string{keyFile(t, other)}
+	if _, err := Dial(t.Context(), c); !errors.As(err, &auth) || len(auth.Tried) != 1 {
+		t.Errorf("another key file: %v", err)
+	}
+	pub := filepath.Join(t.TempDir(), "id")
+	must(t, os.WriteFile(pub+".pub", ssh.MarshalAuthorizedKey(signer.PublicKey()), 0o644))
+	for _, name := range []string{pub, pub + ".pub"} {
+		c.KeyFiles, c.SpareKeyFiles = []string{name}, nil
+		dial(t, c)
+		c.KeyFiles, c.SpareKeyFiles = nil, []string{name}
+		dial(t, c)
+	}
+}
+
 // TestSilentHost is a host that stops to answer in each phase.
 func TestSilentHost(t *testing.T) {
 	t.Parallel()

@@ -109,7 +109,7 @@ func (r Route) lookUp(ctx context.Context, base Config, addr string) (Config, st
 	if err != nil {
 		return Config{}, "", err
 	}
-	c.Addr, c.HostKeyAlias = found.Addr, found.HostKeyAlias
+	c.Addr, c.HostKeyAlias, c.IdentitiesOnly = found.Addr, found.HostKeyAlias, found.IdentitiesOnly
 	if c.User == "" {
 		c.User = found.User
 	}

@@ -57,6 +57,9 @@ type Config struct {
 	// notice, not an error: ssh lists key files that nobody chose.
 	SpareKeyFiles []string
 	Password      string // also for keyboard-interactive; "" for none
+	// IdentitiesOnly offers none of the agent's keys but those that the key files
+	// name.
+	IdentitiesOnly bool
 	// AgentSocket is the path of an SSH agent's socket, "" for none. Its keys
 	// come after the files, and only as many as a server tolerates.
 	AgentSocket string

@@ -20,8 +20,8 @@ const maxSSHConfig = 1 << 20
 // ResolveSSHConfig asks the ssh program what a client configuration file says
 // about one address, because only ssh itself understands all of Match, Include
 // and its tokens. User is who is going to log in, "" for whoever the file says;
-// Match blocks may ask for it. It returns the address, user, key files, known_hosts files and
-// alias to use; without either User is the local user's name. Jump is
+// Match blocks may ask for it. It returns the address, user, key files and whether
+// they are all to be offered, known_hosts files and alias to use; without either User is the local user's name. Jump is
 // the ProxyJump entry as written, "" for none: the caller dials it and sets
 // Config.Dialer. A ProxyCommand is refused, since it is a program to run here.
 // Home is what "~" stands for.
@@ -56,8 +56,11 @@ func ResolveSSHConfig(ctx context.Context, file, home, user, addr string) (c Con
 	// The key files that ssh would try by default are listed as well.
 	var files []string
 	for _, f := range c.KeyFiles {
-		if _, err := os.Stat(f); err == nil {
-			files = append(files, f)
+		for _, name := range []string{f, f + ".pub"} { // the agent may hold what is not there
+			if _, err := os.Stat(name); err == nil {
+				files = append(files, f)
+				break
+			}
 		}
 	}
 	c.KeyFiles = files
@@ -85,6 +88,8 @@ func parseSSHConfig(out []byte, home string) (c Config, jump string, err error) 
 			c.User = value
 		case "identityfile":
 			c.KeyFiles = append(c.KeyFiles, expand(value))
+		case "identitiesonly":
+			c.IdentitiesOnly = value == "yes"
 		case "userknownhostsfile", "globalknownhostsfile":
 			for _, f := range strings.Fields(value) {
 				if f != "none" {

@@ -22,6 +22,7 @@ func TestResolveSSHConfig(t *testing.T) {
 	home := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(home, "keys"), 0o700))
 	must(t, os.WriteFile(filepath.Join(home, "keys", "k"), nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(home, "keys", "held.pub"), nil, 0o600))
 	file := filepath.Join(home, "config")
 	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(`
 Host node1
@@ -29,6 +30,9 @@ Host node1
   Port 2222
   User amd
   IdentityFile ~/keys/k
+  IdentityFile ~/keys/held
+  IdentityFile ~/keys/none
+  IdentitiesOnly yes
   UserKnownHostsFile HOME/known1 HOME/known2
   GlobalKnownHostsFile none
   HostKeyAlias rack1
@@ -39,9 +43,15 @@ Host bad
 	c, jump, err := ResolveSSHConfig(t.Context(), file, home, "", "node1")
 	must(t, err)
 	got := []string{c.Addr, c.User, strings.Join(c.KeyFiles, " "), strings.Join(c.KnownHostsFiles, " "), c.HostKeyAlias, jump}
-	want := []string{"192.0.2.11:2222", "amd", home + "/keys/k", home + "/known1 " + home + "/known2", "rack1", "jump.example"}
+	want := []string{"192.0.2.11:2222", "amd", home + "/keys/k " + home + "/keys/held", home + "/known1 " + home + "/known2", "rack1", "jump.example"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+	if !c.IdentitiesOnly {
+		t.Error("IdentitiesOnly is lost")
+	}
+	if c, _, err := ResolveSSHConfig(t.Context(), file, home, "", "other"); err != nil || c.IdentitiesOnly {
+		t.Errorf("IdentitiesOnly of a host that does not want it: %v, %v", c.IdentitiesOnly, err)
 	}
 	if c, _, err := ResolveSSHConfig(t.Context(), file, home, "", "node1:99"); err != nil || c.Addr != "192.0.2.11:99" {
 		t.Errorf("a port that is stated: %s, %v", c.Addr, err)
