@@ -45,3 +45,9 @@ func (w *DB) AskRun(ctx context.Context, runID, text string, row func(values []a
 	}
 	return kept, rows.Err()
 }
+
+// Comparing reports whether a question looks at other runs than its own.
+func Comparing(text string) bool {
+	reads := readsOf(text)
+	return slices.ContainsFunc(comparing, func(name string) bool { return reads[name] })
+}

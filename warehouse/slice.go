@@ -44,21 +44,31 @@ type slicer struct {
 // reads. Cheap ones and those that only one question reads are not among them.
 var oneRun = []string{"accuracy", "gates", "tiers", "cell_status", "check_gates", "run_status", "vacuous"}
 
-// comparable lists what is kept to compare a run with others: who they are and what they
-// measured, of every run it may be compared with, the rest of this run alone.
-const comparableRuns = ` WHERE parity = (SELECT parity FROM %[1]s.run_identity WHERE run_id = %[2]s)
-	OR concat_ws(' · ', driver, model, precision, gpu, simulated) = (SELECT concat_ws(' · ', driver, model, precision, gpu, simulated) FROM %[1]s.run_identity WHERE run_id = %[2]s)`
-
+// allRuns lists what is kept to compare a run with others: who they are and what
+// they measured, of the runs it may be compared with; the rest of this run alone.
 var allRuns = []struct{ name, where string }{
-	{"vacuous", " WHERE run_id = %[2]s"},
-	{"run_identity", comparableRuns},
+	{"vacuous", ofRun},
+	{"run_identity", ofCompared},
+	{"cell_result", ofCompared},
 	{"cell_run", ""},
-	{"noise", " WHERE run_id = %[2]s"},
-	{"prev_run", " WHERE run_id = %[2]s"},
+	{"noise", ofRun},
+	{"prev_run", ofRun},
 }
+
+// What is kept of a table or view.
+const (
+	ofRun      = " WHERE run_id = %[2]s"
+	ofCompared = " WHERE run_id IN (SELECT run_id FROM " + comparedRuns + ")"
+)
+
+// comparedRuns is the temporary table of what macro compared_runs finds.
+const comparedRuns = "runs_compared_here"
 
 // comparing are the views that look at other runs than the one they speak of.
 var comparing = []string{"run_identity", "cell_run", "threshold_age"}
+
+// unbounded are the views that look further back than macro compared_runs.
+var unbounded = []string{"accuracy_prev_run"}
 
 // readRun is read for a question about one run: args may name no other.
 func readRun[T any](ctx context.Context, w *DB, runID, what, text string, dest func(*T) []any, args ...any) ([]T, error) {
@@ -88,9 +98,9 @@ func readRunLate[T any](ctx context.Context, w *DB, runID, what, text string, de
 	return readRun(ctx, w, runID, what, text, dest, args...)
 }
 
-// sliced is the connection on which a question about a run is best asked, with
-// what it reads in place.
-func (w *DB) sliced(ctx context.Context, runID, text string) (*sql.Conn, error) {
+// sliced is where a question about a run is best asked, with what it reads in
+// place.
+func (w *DB) sliced(ctx context.Context, runID, text string) (querier, error) {
 	s := &w.slicer
 	version := w.version.Load()
 	if s.version != version || s.one != nil && s.one.runID != runID || s.all != nil && s.all.runID != runID {
@@ -100,7 +110,11 @@ func (w *DB) sliced(ctx context.Context, runID, text string) (*sql.Conn, error) 
 		s.version = version
 	}
 	reads := readsOf(text)
-	if slices.ContainsFunc(comparing, func(name string) bool { return reads[name] }) {
+	isRead := func(name string) bool { return reads[name] }
+	if slices.ContainsFunc(unbounded, isRead) {
+		return w.db, nil
+	}
+	if slices.ContainsFunc(comparing, isRead) {
 		if err := w.open(ctx, &s.all, runID); err != nil {
 			return nil, err
 		}
@@ -118,14 +132,14 @@ func (w *DB) sliced(ctx context.Context, runID, text string) (*sql.Conn, error) 
 	}
 	for _, t := range sliceTables() {
 		if reads[t] {
-			if err := s.one.keep(ctx, t, " WHERE run_id = %[2]s"); err != nil {
+			if err := s.one.keep(ctx, t, ofRun); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, t := range oneRun {
 		if reads[t] {
-			if err := s.one.keep(ctx, t, " WHERE run_id = %[2]s"); err != nil {
+			if err := s.one.keep(ctx, t, ofRun); err != nil {
 				return nil, err
 			}
 		}
@@ -162,7 +176,13 @@ func (s *slice) keep(ctx context.Context, name, where string) error {
 	if s.have[name] {
 		return nil
 	}
-	if where != "" {
+	if where == ofCompared && !s.have[comparedRuns] {
+		if _, err := s.conn.ExecContext(ctx, fmt.Sprintf("CREATE TEMP TABLE %s AS SELECT run_id FROM %s.compared_runs(%s)", comparedRuns, s.from, quoted(s.runID))); err != nil {
+			return fmt.Errorf("runs to compare with: %w", err)
+		}
+		s.have[comparedRuns] = true
+	}
+	if where == ofRun {
 		where = fmt.Sprintf(where, s.from, quoted(s.runID))
 	}
 	if _, err := s.conn.ExecContext(ctx, fmt.Sprintf("CREATE TEMP TABLE %[1]s AS SELECT * FROM %[2]s.%[1]s%[3]s", name, s.from, where)); err != nil {

@@ -1,7 +1,7 @@
 -- prev_run: each run against the run before it, metric by metric.
 -- grain: run_id, cell_key, slot, metric; metric is empty in the one row of a cell
 -- that was not compared as a whole (new, gone, not_comparable)
--- reads: cell_run, run_identity, cell_status, measurement, metric_def, noise, expected_cell
+-- reads: cell_run, run_identity, cell_result, measurement, metric_def, noise, expected_cell
 -- unit:  delta_pct in per cent of the previous value, signed as measured;
 --        better_pct the same with + for better
 -- Previous is, cell by cell, the latest earlier run of equal identity that

@@ -19,6 +19,8 @@ WITH i AS (
     SELECT c.run_id, c.cell_key, c.host, c.started_at, c.sequence, i.image, i.who, regexp_replace(c.cell_key, ',PP=\d+', '') AS work
     FROM cell_run c JOIN (SELECT * FROM i WHERE nnodes = 1 AND who IN (SELECT who FROM i WHERE nnodes > 1)) i ON i.run_id = c.run_id
     WHERE c.healthy AND NOT c.repeated AND c.started_at IS NOT NULL
+    -- of several measurements in one run the first host's
+    QUALIFY row_number() OVER (PARTITION BY c.run_id, work ORDER BY c.host, c.cell_key) = 1
 ), pair AS (
     SELECT n.*, o.run_id AS single_run, o.cell_key AS single_key, o.host AS single_host, o.started_at AS single_at, o.image AS single_image
     FROM n ASOF LEFT JOIN one o ON o.who = n.who AND o.work = n.work AND n.asked > o.sequence
