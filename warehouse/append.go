@@ -22,8 +22,9 @@ type row = []driver.Value
 
 // appenders write rows within the transaction of a connection.
 type appenders struct {
-	conn *sql.Conn
-	open map[string]*appender
+	conn    *sql.Conn
+	open    map[string]*appender
+	flushed int // bytes of texts
 }
 
 // An appender writes to one table. DuckDB keeps what is appended in memory of its
@@ -33,7 +34,7 @@ type appender struct {
 	bytes int // of texts since the last flush
 }
 
-const flushBytes = 2 << 20
+const flushBytes = 1 << 20
 
 func newAppenders(conn *sql.Conn) *appenders {
 	return &appenders{conn: conn, open: make(map[string]*appender)}
@@ -59,7 +60,7 @@ func (a *appenders) add(ctx context.Context, tables []string, rows map[string][]
 				t = &appender{Appender: to}
 				a.open[table] = t
 			}
-			if err := errors.Join(t.add(rows[table]), ctx.Err()); err != nil {
+			if err := errors.Join(a.addTo(t, rows[table]), ctx.Err()); err != nil {
 				return fmt.Errorf("%s: %w", table, err)
 			}
 		}
@@ -67,7 +68,7 @@ func (a *appenders) add(ctx context.Context, tables []string, rows map[string][]
 	})
 }
 
-func (t *appender) add(rows []row) error {
+func (a *appenders) addTo(t *appender, rows []row) error {
 	for _, r := range rows {
 		if err := t.AppendRow(r...); err != nil {
 			return err
@@ -78,6 +79,7 @@ func (t *appender) add(rows []row) error {
 			}
 		}
 		if t.bytes > flushBytes {
+			a.flushed += t.bytes
 			t.bytes = 0
 			if err := t.Flush(); err != nil {
 				return err

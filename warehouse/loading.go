@@ -21,6 +21,31 @@ type Loading struct {
 	open  bool
 	rows  *appenders
 	added stored
+	// see trim
+	trims   string
+	trimmed int
+}
+
+// trimBytes is how many bytes of texts may be written before memory is trimmed.
+const trimBytes = 8 << 20
+
+// trim hands memory that DuckDB freed back to the system, where that is much: the
+// allocator keeps it, and what comes next has other sizes. Setting the limit of
+// memory, if only to what it is, does it.
+func (l *Loading) trim(ctx context.Context) error {
+	if !l.w.bulk || l.rows.flushed-l.trimmed < trimBytes {
+		return nil
+	}
+	l.trimmed = l.rows.flushed
+	if l.trims == "" {
+		var limit string
+		if err := l.conn.QueryRowContext(ctx, "SELECT current_setting('memory_limit')").Scan(&limit); err != nil {
+			return err
+		}
+		l.trims = "SET memory_limit = '" + limit + "'"
+	}
+	_, err := l.conn.ExecContext(ctx, l.trims)
+	return err
 }
 
 // stored is what a warehouse holds of the things that are looked up for every run.
@@ -124,7 +149,7 @@ func (l *Loading) begin(ctx context.Context) error {
 	if _, err := l.conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
-	l.open, l.rows, l.added = true, newAppenders(l.conn), nothingStored()
+	l.open, l.rows, l.added, l.trimmed = true, newAppenders(l.conn), nothingStored(), 0
 	return nil
 }
 
@@ -156,7 +181,7 @@ func (l *Loading) add(ctx context.Context, s *Source, r *LoadResult) error {
 		return err
 	}
 	l.added.digests[r.RunID] = s.contentDigest()
-	return l.rows.add(ctx, runTables(), b.rows)
+	return errors.Join(l.rows.add(ctx, runTables(), b.rows), l.trim(ctx))
 }
 
 // contradiction is a *ConflictError if something speaks against replacing the
@@ -208,6 +233,9 @@ func (l *Loading) Commit(ctx context.Context) error {
 	}
 	l.open = false
 	l.w.version.Add(1)
+	if l.trimmed > 0 {
+		l.trimmed = -trimBytes
+	}
 	for id, d := range l.added.digests {
 		l.have.digests[id] = d
 	}
@@ -220,7 +248,7 @@ func (l *Loading) Commit(ctx context.Context) error {
 		l.have.shapes[id] = true
 	}
 	l.added = nothingStored()
-	return nil
+	return l.trim(ctx)
 }
 
 // rollback forgets what was added since the last commit.

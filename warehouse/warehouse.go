@@ -46,13 +46,23 @@ type Options struct {
 	// Wait is how long to wait for another process to let go of the file; 0
 	// means not at all.
 	Wait time.Duration
+	// Bulk is for who stores many runs and asks little: one thread of DuckDB, as
+	// the others read files, and large transactions go straight into the file.
+	// Its settings are not locked: it is not for SQL that somebody else writes.
+	Bulk bool
 }
+
+// bulk are the settings of [Options.Bulk]. A commit of more than the threshold is
+// a checkpoint instead of an entry of the log that a checkpoint reads later. A
+// second thread is waited for in a loop that takes a processor.
+const bulk = "&threads=1&checkpoint_threshold=1MB"
 
 // A DB is an open warehouse. It is safe for concurrent use.
 type DB struct {
 	db       *sql.DB
 	path     string
 	readOnly bool
+	bulk     bool
 	attached bool      // the file is read through views of this version, kept in memory
 	comments sync.Once // puts in the comments that a database in memory goes without
 	lateOnce sync.Once // puts in the views that a database in memory starts without
@@ -107,7 +117,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 			return nil, fmt.Errorf("create warehouse %s: %w", path, err)
 		}
 	}
-	w := &DB{path: path, readOnly: o.ReadOnly}
+	w := &DB{path: path, readOnly: o.ReadOnly, bulk: o.Bulk}
 	if err := w.connect(ctx, o); err != nil {
 		return nil, err
 	}
@@ -157,7 +167,7 @@ func create(ctx context.Context, file string) error {
 	}
 	defer os.RemoveAll(dir)
 	fresh := &DB{path: filepath.Join(dir, "new.duckdb")}
-	if err := fresh.connect(ctx, Options{}); err != nil {
+	if err := fresh.connect(ctx, Options{Bulk: true}); err != nil {
 		return err
 	}
 	if err := fresh.prepare(ctx); err != nil {
@@ -178,6 +188,9 @@ func (w *DB) connect(ctx context.Context, o Options) error {
 	name := w.path + dsn
 	if o.ReadOnly {
 		name += "&access_mode=READ_ONLY"
+	}
+	if o.Bulk {
+		name += bulk
 	}
 	return w.patient(ctx, o.Wait, func() error {
 		connector, err := duckdb.NewConnector(name, nil)
@@ -280,6 +293,9 @@ func (w *DB) prepare(ctx context.Context) error {
 }
 
 func (w *DB) lock(ctx context.Context) error {
+	if w.bulk {
+		return nil
+	}
 	_, err := w.db.ExecContext(ctx, "SET lock_configuration = true")
 	return err
 }

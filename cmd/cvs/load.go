@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -111,7 +112,7 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 	if len(found) == 0 {
 		return badData("nothing to load in %v", paths)
 	}
-	db, err := openStore(ctx, o.store.path(e), warehouse.Options{Wait: o.wait})
+	db, err := openStore(ctx, o.store.path(e), warehouse.Options{Wait: o.wait, Bulk: true})
 	if err != nil {
 		return err
 	}
@@ -164,11 +165,13 @@ type stored struct {
 const (
 	loadRuns  = 10_000
 	loadBytes = 64 << 20
+	// freeBytes is how many bytes make a commit large: DuckDB needs memory then.
+	freeBytes = 32 << 20
 	// A reader takes so many files at a time, or files of so many bytes; files
 	// of readAhead bytes, or one larger one, may be read and not stored yet.
 	loadGroup  = 16
 	groupBytes = 128 << 10
-	readAhead  = 8 << 20
+	readAhead  = 1 << 20
 	// measureAtOnce is how many loaded runs have their measurements computed
 	// before the command ends; after more, the next question does it.
 	measureAtOnce = 200
@@ -188,6 +191,8 @@ func (l *loading) all(ctx context.Context, found []finding) (err error) {
 		return badStore(err)
 	}
 	defer func() { err = errors.Join(err, l.to.Close()) }()
+	// little of what reading makes lives on: collecting it rarely is cheap
+	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	// each group of files has its place in the queue, so that order is kept
@@ -406,6 +411,9 @@ func (l *loading) pins(ctx context.Context, found []finding, more string) error 
 
 // commit ends the transaction and reports what became of its runs.
 func (l *loading) commit(ctx context.Context) {
+	if l.bytes > freeBytes {
+		debug.FreeOSMemory()
+	}
 	if err := l.to.Commit(ctx); err != nil {
 		l.oneByOne(ctx)
 		return

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // A Kind is the type of a JSON value.
@@ -154,6 +155,9 @@ type Options struct {
 	// only its kind and its place. Result files hold lists of millions of
 	// times, which would cost many times their text if kept as values.
 	SkipLists bool
+	// Shared makes texts of values parts of the document instead of copies: it
+	// must not be changed as long as one of them is used, and stays in memory.
+	Shared bool
 	// Space holds the values of the document, if it is not nil.
 	Space *Space
 }
@@ -271,6 +275,9 @@ const maxShared = 64 << 10
 
 // cut is the text from one offset to another.
 func (p *parser) cut(from, to int) string {
+	if p.o.Shared {
+		return unsafe.String(unsafe.SliceData(p.data[from:to]), to-from)
+	}
 	if len(p.data) > maxShared {
 		return string(p.data[from:to])
 	}

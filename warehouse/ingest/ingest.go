@@ -172,18 +172,22 @@ var spaces = sync.Pool{New: func() any { return new(strictjson.Space) }}
 const (
 	maxDepth  = 1000 // of nesting accepted in results
 	maxBroken = 1000 // findings after which the rest of a file is left alone
+	// maxShared is the longest file whose values are parts of it, in bytes: few
+	// texts of a longer one are kept, and they must not hold it all in memory.
+	maxShared = 4 << 20
 )
 
 // Parse recognises data and reads it. The error is a *[strictjson.SyntaxError]
 // wrapped with the name, or an *[UnknownError]; nothing of such a file is used.
-// name is for messages only.
+// name is for messages only. data must not be changed as long as the document is
+// used: its values may be parts of it.
 func Parse(name string, data []byte) (*Document, error) {
 	space, ok := spaces.Get().(*strictjson.Space)
 	if !ok {
 		space = nil // never: the pool holds nothing else
 	}
 	defer spaces.Put(space)
-	o := strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: maxDepth, Space: space}
+	o := strictjson.Options{NonFinite: true, KeepDuplicates: true, SkipLists: true, MaxDepth: maxDepth, Space: space, Shared: len(data) <= maxShared}
 	v, findings, err := strictjson.Parse(data, o)
 	if err == nil && v.Kind == strictjson.Array {
 		if doc := rows(data); doc != nil {

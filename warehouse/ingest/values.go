@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"unsafe"
 
 	"cvs/collect/metric"
 	"cvs/collect/strictjson"
@@ -38,7 +39,7 @@ func (b *builder) value(key, parent string, v *strictjson.Value) Value {
 	case v.Kind == strictjson.Number:
 		x.Raw = v.Text
 	case len(raw) <= MaxRaw:
-		x.Raw = clean(string(raw))
+		x.Raw = clean(b.text(raw))
 	}
 	if len(raw) > MaxRaw {
 		x.Raw = ""
@@ -62,6 +63,14 @@ func (b *builder) value(key, parent string, v *strictjson.Value) Value {
 		}
 	}
 	return x
+}
+
+// text is a part of the file as written.
+func (b *builder) text(raw []byte) string {
+	if len(b.data) <= maxShared {
+		return unsafe.String(unsafe.SliceData(raw), len(raw)) // see Parse
+	}
+	return string(raw)
 }
 
 // number converts a literal. Negative zero is zero: it is a rounding residue in
