@@ -98,6 +98,26 @@ func poison(v reflect.Value, next func() string) {
 		if !v.IsNil() {
 			poison(v.Elem(), next)
 		}
+	case reflect.Map:
+		// Keys and values of text: what there was is no longer there.
+		if v.Len() > 0 && v.Type().Key().Kind() == reflect.String && v.Type().Elem().Kind() == reflect.String {
+			fresh := reflect.MakeMap(v.Type())
+			for range v.Len() {
+				fresh.SetMapIndex(reflect.ValueOf(next()).Convert(v.Type().Key()), reflect.ValueOf(next()).Convert(v.Type().Elem()))
+			}
+			v.Set(fresh)
+		}
+	}
+}
+
+// poisonJSON does the same where a text is JSON: what is in it is hostile, and
+// it can be read.
+func poisonJSON(t *testing.T, d *Data, next func() string) {
+	words := func() string { return jsonOf(t, []string{next(), next()}) }
+	d.Run.Hosts, d.Run.CommandLine, d.Run.Warnings = words(), words(), words()
+	d.Run.Labels = jsonOf(t, map[string]string{"notes": next(), next(): next(), next(): next()})
+	for i := range d.Attempts {
+		d.Attempts[i].ServerArgv, d.Attempts[i].ClientArgv = words(), words()
 	}
 }
 
@@ -152,9 +172,20 @@ func TestHostilePanels(t *testing.T) {
 				i++
 				return hostileTexts[i%len(hostileTexts)]
 			})
+			if shift%2 == 1 {
+				poisonJSON(t, d, func() string {
+					i++
+					return hostileTexts[i%len(hostileTexts)]
+				})
+			}
 			clean := make()
 			for i := range d.Cells {
 				d.Cells[i].CellKey, d.Cells[i].State = clean.Cells[i].CellKey, clean.Cells[i].State
+			}
+			for i := range d.Metrics {
+				if shift%2 == 0 { // where names are hostile too, nothing can be drawn
+					d.Metrics[i].Metric = clean.Metrics[i].Metric
+				}
 			}
 			d.Problems = nil
 			for i := range d.Prev {
@@ -173,6 +204,9 @@ func TestHostilePanels(t *testing.T) {
 				for j := range rows.Len() {
 					if key := rows.Index(j).FieldByName("CellKey"); key.IsValid() && key.Kind() == reflect.String {
 						key.SetString(clean.Cells[j%len(clean.Cells)].CellKey)
+						if v.Type().Field(f).Name == "Metrics" {
+							key.SetString(clean.Metrics[j].CellKey) // together they make a cell
+						}
 					}
 				}
 			}
@@ -181,9 +215,10 @@ func TestHostilePanels(t *testing.T) {
 			for _, s := range Build(d, testOptions).Sections {
 				shown[s.ID] = s.Empty == ""
 			}
-			for _, id := range []string{"gates", "charts", "results", "cells", "previous", "changed", "golden", "parity", "scaling", "accuracy", "tasks", "quality", "lifecycle", "logs", "artifacts", "notes"} {
-				if !shown[id] {
-					t.Errorf("%s: section %s shows nothing, so that it was not tried", name, id)
+			for _, id := range []string{"gates", "charts", "interactivity", "distributions", "results", "cells", "previous", "changed", "golden", "parity", "scaling", "accuracy", "needles", "drafts",
+				"telemetry", "kernel", "tasks", "quality", "lifecycle", "logs", "signoff", "artifacts", "notes"} {
+				if !shown[id] && (shift%2 == 0 || id != "interactivity") {
+					t.Errorf("%s, %d: section %s shows nothing, so that it was not tried", name, shift, id)
 				}
 			}
 		}
