@@ -32,7 +32,7 @@ func writeTable(w io.Writer, rows *warehouse.Rows) error {
 	tw.AppendHeader(head)
 	n := 0
 	for rows.Next() {
-		values, err := rows.Values()
+		values, err := rows.Plain()
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func writeTable(w io.Writer, rows *warehouse.Rows) error {
 // writePlan prints the answer to EXPLAIN, which is a drawing of many lines.
 func writePlan(w io.Writer, rows *warehouse.Rows) error {
 	for rows.Next() {
-		values, err := rows.Values()
+		values, err := rows.Plain()
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func writeCSV(w io.Writer, rows *warehouse.Rows) error {
 		return err
 	}
 	for rows.Next() {
-		values, err := rows.Values()
+		values, err := rows.Plain()
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func writeRowsJSONL(w io.Writer, rows *warehouse.Rows) error {
 
 // jsonRow keeps the order of the columns, which a map would not.
 func jsonRow(rows *warehouse.Rows) ([]byte, error) {
-	values, err := rows.Values()
+	values, err := rows.Plain()
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +197,10 @@ func cellText(v any) string {
 		return x.UTC().Format(time.RFC3339Nano)
 	case []byte:
 		return string(x)
+	case []any, map[string]any:
+		if b, err := json.Marshal(x); err == nil {
+			return string(b)
+		}
 	}
 	return fmt.Sprint(v)
 }

@@ -222,7 +222,7 @@ func writeMarkdown(w io.Writer, rows *warehouse.Rows) error {
 		return err
 	}
 	for rows.Next() {
-		values, err := rows.Values()
+		values, err := rows.Plain()
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text stri
 			return nil
 		case err != nil:
 			return badStore(err)
-		case text.Len() == 0 && slices.Contains([]string{".quit", ".exit"}, strings.TrimSpace(line)):
+		case text.Len() == 0 && slices.Contains([]string{".quit", ".exit", "quit", "exit", `\q`}, strings.TrimSpace(line)):
 			return nil
 		case text.Len() == 0 && strings.TrimSpace(line) == ".queries":
 			if err := listQueries(e); err != nil {
@@ -92,7 +92,11 @@ func sqlPrompt(ctx context.Context, e *env, db *warehouse.DB, ask func(text stri
 		}
 		text.WriteString(line + "\n")
 		whole := strings.TrimSpace(text.String())
-		if whole == "" || !strings.HasSuffix(whole, ";") && !strings.HasPrefix(whole, "@") {
+		if whole == "" {
+			text.Reset()
+			continue
+		}
+		if !strings.HasSuffix(whole, ";") && !strings.HasPrefix(whole, "@") {
 			rl.SetPrompt("  -> ")
 			continue
 		}
