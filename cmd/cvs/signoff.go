@@ -114,7 +114,7 @@ func runSignoff(ctx context.Context, e *env, o signoffOptions, args []string) er
 	if err != nil {
 		return err
 	}
-	key, done, err := signingKey(e, o.key)
+	key, done, err := signingKey(ctx, e, o.key)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +20,7 @@ import (
 // whose private half the agent holds, "agent" for its only key, or "" for
 // ~/.ssh/id_ed25519 and then the agent. The returned function lets go of the
 // agent.
-func signingKey(e *env, name string) (ssh.Signer, func(), error) {
+func signingKey(ctx context.Context, e *env, name string) (ssh.Signer, func(), error) {
 	nothing := func() {}
 	if name == "" {
 		name = "agent"
@@ -56,20 +57,23 @@ func signingKey(e *env, name string) (ssh.Signer, func(), error) {
 			return held, done, nil
 		}
 	}
-	signer, err = askPassphrase(e, name, data)
+	signer, err = askPassphrase(ctx, e, name, data)
 	return signer, nothing, err
 }
 
 // askPassphrase unlocks a private key on a terminal. A passphrase is never an
 // argument, an environment variable or part of a message.
-func askPassphrase(e *env, name string, data []byte) (ssh.Signer, error) {
+func askPassphrase(ctx context.Context, e *env, name string, data []byte) (ssh.Signer, error) {
 	in, ok := e.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil, badInput("--key %s: it has a passphrase, and there is no terminal to ask for it: add the key to an SSH agent with ssh-add, or run the command on a terminal", name)
 	}
 	fmt.Fprintf(e.stderr, "Passphrase of %s (not shown): ", visible(name))
-	secret, err := term.ReadPassword(int(in.Fd()))
+	secret, err := readHidden(ctx, int(in.Fd()))
 	fmt.Fprintln(e.stderr)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("--key %s: no passphrase: %w", visible(name), ctx.Err())
+	}
 	if err != nil {
 		return nil, badInput("--key %s: read the passphrase: %v", name, err)
 	}
@@ -79,6 +83,31 @@ func askPassphrase(e *env, name string, data []byte) (ssh.Signer, error) {
 		return nil, badInput("--key %s: the passphrase does not open it", name)
 	}
 	return signer, nil
+}
+
+// readHidden reads a line from a terminal that does not show it. Reading cannot be
+// interrupted; when ctx ends the terminal gets its mode back and the read is left
+// to the end of the process, which follows.
+func readHidden(ctx context.Context, fd int) ([]byte, error) {
+	was, err := term.GetState(fd)
+	if err != nil {
+		return nil, err
+	}
+	type line struct {
+		text []byte
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() {
+		text, err := term.ReadPassword(fd)
+		read <- line{text, err}
+	}()
+	select {
+	case l := <-read:
+		return l.text, l.err
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), term.Restore(fd, was))
+	}
 }
 
 func isFile(name string) bool {
