@@ -88,10 +88,7 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 		}
 		for _, r := range rows {
 			x := ComparedRow{CellKey: r.CellKey, Slot: r.Slot, Metric: r.Metric, OtherRun: r.GoldenRun, OtherAt: r.PinnedAt, Value: r.Value, Other: r.Golden, Ratio: r.Ratio,
-				BetterPct: r.BetterPct, State: "compared", Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.Regression}
-			if r.BetterPct == nil {
-				x.State = "not_comparable"
-			}
+				BetterPct: r.BetterPct, State: r.State, Reason: r.Reason, Changed: r.BetterPct != nil && math.Abs(*r.BetterPct) > 5, Regression: r.Regression}
 			d.Golden = append(d.Golden, x)
 		}
 	}

@@ -172,6 +172,44 @@ func TestScalingAndGolden(t *testing.T) {
 	}
 }
 
+// TestGoldenRefusals: a pin that did other work is not compared, nor is a base of 0,
+// and requests that failed in it are said.
+func TestGoldenRefusals(t *testing.T) {
+	t.Parallel()
+	half := func(r *artifact.Run) { tokens(r, 1_000_000, 500_000) }
+	failing := func(r *artifact.Run) {
+		tokens(r, 204_800, 204_800)
+		r.Results[0].Data = []byte(strings.Replace(string(r.Results[0].Data), `"completed": 1000`, `"completed": 200`, 1))
+	}
+	for name, tt := range map[string]struct {
+		pin                   func(*artifact.Run)
+		metric, state, reason string
+	}{
+		"alike":         {func(r *artifact.Run) { tokens(r, 1_000_000, 1_000_000) }, "output_throughput", "compared", ""},
+		"other work":    {half, "output_throughput", "not_comparable", "mean lengths by 100.0 %"},
+		"nothing fails": {nil, "failed", "not_comparable", "n/a (pinned value is 0)"},
+		"most failed":   {failing, "output_throughput", "compared", "800 requests failed in the pinned run"},
+	} {
+		w := open(t, "")
+		load(t, w, at("pin", 0, 1000, tt.pin), at("now", 1, 900, func(r *artifact.Run) {
+			if tt.pin != nil && name != "most failed" {
+				tokens(r, 1_000_000, 1_000_000)
+			}
+		}))
+		if err := w.Pin(t.Context(), warehouse.BaselineRow{Name: "v1", RunID: "pin", PinnedAt: time.Date(2026, 9, 9, 0, 0, 0, 0, time.UTC)}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := w.Golden(t.Context(), "now")
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(rows, func(g warehouse.GoldenRow) bool { return g.Metric == tt.metric })
+		if i < 0 || rows[i].State != tt.state || !strings.Contains(rows[i].Reason, tt.reason) || (rows[i].DeltaPct != nil) != (tt.state == "compared") || rows[i].Regression != (tt.state == "compared") {
+			t.Errorf("%s: %+v", name, rows)
+		}
+	}
+}
+
 // TestBaselineShapes: sidecars of every age say the same.
 func TestBaselineShapes(t *testing.T) {
 	t.Parallel()

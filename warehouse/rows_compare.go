@@ -157,19 +157,20 @@ type GoldenRow struct {
 	Value, Golden, DeltaPct, BetterPct     *float64
 	Ratio                                  *float64 // Value / Golden
 	Regression                             bool
+	State, Reason                          string // compared or not_comparable, and why or what to know
 }
 
 // Golden compares a run with the baseline pinned for its identity; empty if none
 // is.
 func (w *DB) Golden(ctx context.Context, runID string) ([]GoldenRow, error) {
 	return readRunLate(ctx, w, runID, "golden", `
-		SELECT g.cell_key, g.slot, g.metric, g.unit, g.direction, g.name, g.golden_run, g.pinned_at, g.value, g.golden, g.delta_pct, g.better_pct, g.regression, g.ratio
+		SELECT g.cell_key, g.slot, g.metric, g.unit, g.direction, g.name, g.golden_run, g.pinned_at, g.value, g.golden, g.delta_pct, g.better_pct, g.regression, g.ratio, g.state, coalesce(g.reason, '')
 		FROM golden g LEFT JOIN expected_cell e ON e.run_id = g.run_id AND e.cell_key = g.cell_key
 		WHERE g.run_id = ? ORDER BY e.ordinal, g.cell_key, g.slot, g.metric_ordinal`,
 		func(r *GoldenRow) []any {
 			return []any{
 				&r.CellKey, &r.Slot, &r.Metric, &r.Unit, &r.Direction, &r.Name, &r.GoldenRun, &r.PinnedAt, &r.Value, &r.Golden, &r.DeltaPct, &r.BetterPct,
-				&r.Regression, &r.Ratio,
+				&r.Regression, &r.Ratio, &r.State, &r.Reason,
 			}
 		}, runID)
 }

@@ -302,8 +302,8 @@ func goldenLines(rows []warehouse.GoldenRow) []prevLine {
 	out := []prevLine{}
 	for _, r := range rows {
 		out = append(out, prevLine{
-			cellLine: cellLine{r.CellKey, r.Slot}, Metric: r.Metric, Unit: r.Unit, Direction: r.Direction, Previous: r.Golden, Value: r.Value, DeltaPct: r.DeltaPct,
-			BetterPct: r.BetterPct, rowState: rowState{"compared", r.Name}, Regression: r.Regression, BaseRun: r.GoldenRun, BaseAt: r.PinnedAt,
+			cellLine: cellLine{r.CellKey, r.Slot}, Metric: r.Metric, Unit: r.Unit, Direction: r.Direction, Previous: r.Golden, Value: r.Value, Ratio: r.Ratio, DeltaPct: r.DeltaPct,
+			BetterPct: r.BetterPct, rowState: rowState{r.State, strings.Join(nonEmpty(r.Name, r.Reason), ": ")}, Regression: r.Regression, BaseRun: r.GoldenRun, BaseAt: r.PinnedAt,
 		})
 	}
 	return out
