@@ -38,7 +38,7 @@ from where cvs load brings it back into a warehouse that is built again.
 ` + exitHelp,
 		Example: `  cvs baseline pin latest --name v1.0 --note "approved"
   cvs baseline list`,
-		Args: exactly(1),
+		Args: needAll("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPin(cmd.Context(), e, store, args[0], name, note)
 		},
@@ -102,7 +102,7 @@ func newBaselineList(e *env) *cobra.Command {
 			for _, r := range rows {
 				tw.AppendRow(table.Row{visible(r.Name), visible(r.RunID), r.PinnedAt.UTC().Format(time.RFC3339), visible(r.PinnedBy), visible(r.Note), visible(r.Identity)})
 			}
-			fmt.Fprintf(e.stdout, "%s\n(%d pins)\n", tw.Render(), len(rows))
+			fmt.Fprintf(e.stdout, "%s\n(%s)\n", tw.Render(), count(len(rows), "pin"))
 			return nil
 		},
 	}

@@ -24,7 +24,7 @@ or id.
 ` + exitHelp,
 		Example: `  cvs explain latest w1_1k_1k-conc128 output_throughput
   cvs explain RUN "ISL=1024,OSL=1024,TP=8,PP=1,CONC=128" p99_ttft_ms`,
-		Args: exactly(3),
+		Args: needAll("RUN", "CELL", "METRIC"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runExplain(cmd.Context(), e, store, args[0], args[1], args[2])
 		},

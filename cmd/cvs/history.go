@@ -29,7 +29,7 @@ published twice is shown once.
 ` + exitHelp,
 		Example: `  cvs history "ISL=1024,OSL=1024,TP=8,PP=1,CONC=128" output_throughput
   cvs history CONC=64 p99_ttft_ms --model deepseek --format json`,
-		Args: exactly(2),
+		Args: needAll("CELL", "METRIC"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runHistory(cmd.Context(), e, o, args[0], args[1])
 		},

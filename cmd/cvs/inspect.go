@@ -18,7 +18,7 @@ func newInspect(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Say what a result file is, and its metrics in our vocabulary",
-		Args:  exactly(1),
+		Args:  needAll("FILE"),
 		RunE:  func(cmd *cobra.Command, args []string) error { return runInspect(cmd.Context(), e, o, args[0]) },
 	}
 	cmd.Flags().StringVar(&o.format, "format", "text", "output `format`: text or json")

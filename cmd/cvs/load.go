@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/semaphore" // bounds what is read ahead
 
+	"cvs/collect/artifact"
 	"cvs/collect/signoff"
 	"cvs/warehouse"
 )
@@ -47,7 +48,8 @@ func newLoad(e *env) *cobra.Command {
 		Use:   "load [flags] PATH…",
 		Short: "Load run directories, folders of them, or loose result files into the warehouse",
 		Long: `Loads what each PATH holds: a run directory, a folder of run directories, a
-folder of results with its config, or one loose benchmark result. Files are
+folder of results with its config, or one loose benchmark result; a run directory
+of the workspace may be named by its run id alone. Files are
 recognised by content. Loading twice changes nothing; a run that gained results
 replaces its older state; a run whose stored bytes changed is a conflict. What
 is stored already is told by its SHA-256, never by its name or time. After more
@@ -69,6 +71,22 @@ func needArgs(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return badInput("%s: %s is missing; see '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// needAll asks for exactly these arguments and names those that are missing.
+func needAll(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			missing := strings.Join(names[len(args):], " and ")
+			return badInput("%s: expected %s, found no %s; see '%s --help'", cmd.CommandPath(),
+				strings.Join(names, " "), missing, cmd.CommandPath())
+		case len(args) > len(names):
+			return badInput("%s: expected %s, found %q more; see '%s --help'", cmd.CommandPath(),
+				strings.Join(names, " "), args[len(names):], cmd.CommandPath())
 		}
 		return nil
 	}
@@ -102,12 +120,16 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 		return err
 	}
 	var found []finding
+	var wrong []error
 	for _, p := range paths {
-		runs, err := findRuns(e, p, signoff.Against{Policy: policy, Allowed: allowed})
+		runs, err := findRuns(e, pathOfRun(e, o.store, p), signoff.Against{Policy: policy, Allowed: allowed})
 		if err != nil {
-			return err
+			wrong = append(wrong, err)
 		}
 		found = append(found, runs...)
+	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
 	}
 	if len(found) == 0 {
 		return badData("nothing to load in %v", paths)
@@ -136,6 +158,18 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 		fmt.Fprintf(out, "measurements of %d runs are computed by the next cvs command that asks; until then other DuckDB clients find none of them\n", l.unmeasured)
 	}
 	return errors.Join(errs...)
+}
+
+// pathOfRun is path, or the run directory of the workspace with that id, so that
+// a run has the same name here as for release check and signoff.
+func pathOfRun(e *env, o storeOptions, path string) string {
+	if _, err := os.Lstat(path); err == nil || filepath.Base(path) != path {
+		return path
+	}
+	if dir := filepath.Join(workspace(e, o.workspace), "cvs_runs", path); artifact.IsRunDir(dir) {
+		return dir
+	}
+	return path
 }
 
 // A loading collects what becomes of the runs of one command line.
@@ -432,7 +466,11 @@ func (l *loading) report(ctx context.Context, runs ...stored) {
 			continue
 		}
 		l.counts[string(r.Outcome)]++
-		fmt.Fprintf(l.out, "%-10s %s (%d results) from %s\n", r.Outcome, visible(r.RunID), r.Samples, visible(r.path))
+		results := ""
+		if r.Outcome == warehouse.Loaded || r.Samples > 0 { // of an unchanged run none were read
+			results = " (" + count(r.Samples, "result") + ")"
+		}
+		fmt.Fprintf(l.out, "%-10s %s%s from %s\n", r.Outcome, visible(r.RunID), results, visible(r.path))
 		if r.Errors > 0 || r.Outcome == warehouse.Unchanged {
 			doubtful = append(doubtful, r.RunID)
 		}

@@ -25,7 +25,7 @@ func newReplay(e *env) *cobra.Command {
 views of this version of cvs and writes a deck for every run. Nothing but this
 program is needed. What the bundle recorded is not used: cvs verify compares.
 ` + exitHelp,
-		Args: exactly(1),
+		Args: needAll("BUNDLE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd.Context(), e, out, args[0]) },
 	}
 	cmd.Flags().StringVarP(&out, "out", "o", "cvs-replay", "new or empty `folder` for decks and warehouse")

@@ -46,7 +46,7 @@ func writeTable(w io.Writer, rows *warehouse.Rows) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s\n(%d rows)\n", tw.Render(), n)
+	_, err := fmt.Fprintf(w, "%s\n(%s)\n", tw.Render(), count(n, "row"))
 	return err
 }
 

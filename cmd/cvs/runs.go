@@ -39,7 +39,7 @@ func findRun(ctx context.Context, db *warehouse.DB, want string) (string, error)
 	case 1:
 		return hits[0], nil
 	case 0:
-		return "", badInput("no run %q in the warehouse%s (see: cvs runs)", want, didYouMean(want, ids))
+		return "", badInput("no run %q in the warehouse%s (see: cvs runs)", want, didYouMean(want, append(ids, "latest")))
 	}
 	return "", badInput("run %q is ambiguous: %s", want, strings.Join(hits, ", "))
 }

@@ -47,7 +47,8 @@ func newSQL(e *env) *cobra.Command {
 		Long: `Runs one query against the warehouse, read-only, with file, network and
 extension access switched off. QUERY "-" reads the text from standard input, and
 @NAME runs a saved query (--list shows them). Without a query on a terminal it
-prompts, with history and completion. $name in a query is set by --param name=value.
+prompts, with history and completion. $name in a query is set by --param name=value;
+a run of a saved query may be "latest" or the beginning of its id.
 The views gates, tiers, cell_status, run_status, metrics, cells, runs, prev_run,
 history, regressions and change_points hold every verdict; --schema explains them
 column by column.
@@ -135,6 +136,10 @@ func printSchema(ctx context.Context, e *env, db *warehouse.DB, name string) err
 
 var sqlParam = regexp.MustCompile(`\$([A-Za-z_]\w*)`)
 
+// runParams are the parameters of saved queries that name a run. An unknown one
+// must not look like a run of which there is nothing to tell.
+var runParams = []string{"run", "before", "after"}
+
 // askSQL runs one query, or the saved one that @name stands for.
 func askSQL(ctx context.Context, e *env, o sqlOptions, db *warehouse.DB, text string, write func(io.Writer, *warehouse.Rows) error) error {
 	name, saved := strings.CutPrefix(strings.TrimSpace(text), "@")
@@ -154,15 +159,33 @@ func askSQL(ctx context.Context, e *env, o sqlOptions, db *warehouse.DB, text st
 		given[name] = value
 	}
 	var params []any
+	var missing []string
 	used := map[string]bool{}
 	for _, m := range sqlParam.FindAllStringSubmatch(text, -1) {
-		value, ok := given[m[1]]
-		if ok && !used[m[1]] {
-			used[m[1]] = true
-			params = append(params, sql.Named(m[1], value))
-		} else if !ok && (saved || len(given) > 0) { // elsewhere a $ may stand in a text
-			return badInput("the query wants --param %s=…", m[1])
+		name := m[1]
+		value, ok := given[name]
+		switch {
+		case used[name]:
+			continue
+		case !ok && !saved && len(given) == 0: // a $ may stand in a text
+			continue
 		}
+		used[name] = true
+		if !ok {
+			missing = append(missing, fmt.Sprintf("--param %s=…", name))
+			continue
+		}
+		if saved && slices.Contains(runParams, name) {
+			id, err := findRun(ctx, db, value)
+			if err != nil {
+				return fmt.Errorf("--param %s=%s: %w", name, value, err)
+			}
+			value = id
+		}
+		params = append(params, sql.Named(name, value))
+	}
+	if len(missing) > 0 {
+		return badInput("the query wants %s", strings.Join(missing, " and "))
 	}
 	for name := range given {
 		if !used[name] {

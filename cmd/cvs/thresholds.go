@@ -138,7 +138,7 @@ func newThresholdsBacktest(e *env) *cobra.Command {
 		Use:     "backtest [flags] THRESHOLD_FILE",
 		Short:   "Say how many runs of the history a threshold file would have failed",
 		Example: `  cvs thresholds backtest my_threshold.json`,
-		Args:    exactly(1),
+		Args:    needAll("THRESHOLD_FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runBacktest(cmd.Context(), e, store, args[0])
 		},

@@ -36,7 +36,7 @@ func newVerify(e *env) *cobra.Command {
 What differs is listed and the exit status is 3. A run directory records no rows;
 its deck and sidecar stand for them.
 ` + exitHelp,
-		Args: exactly(1),
+		Args: needAll("BUNDLE or DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), e, allowed, args[0]) },
 	}
 	cmd.Flags().StringVar(&allowed, "allowed-signers", "", "`file` that says whose keys may sign, see ssh-keygen(1); without it signatures are checked, but nobody is known")

@@ -205,7 +205,7 @@ func (r *waiverReport) err() error {
 }
 
 func printWaivers(e *env, w *signoff.Waivers, r waiverReport) {
-	fmt.Fprintf(e.stdout, "%s: %d waivers\n", w.Name, len(w.List))
+	fmt.Fprintf(e.stdout, "%s: %s\n", w.Name, count(len(w.List), "waiver"))
 	for _, one := range w.List {
 		if !e.now().UTC().Before(one.Expires) {
 			fmt.Fprintf(e.stdout, "expired    waiver %s, on %s (line %d)\n", visible(one.ID), one.LastDay(), one.Line)

@@ -178,6 +178,15 @@ func TestSQLSaved(t *testing.T) {
 	if res := do(2, "@failed_gates"); !strings.Contains(res.stderr, "--param run") {
 		t.Errorf("a parameter left out: %s", res.stderr)
 	}
+	if res := do(2, "@changes"); !strings.Contains(res.stderr, "--param before=… and --param after=…") {
+		t.Errorf("two parameters left out: %s", res.stderr)
+	}
+	if res := do(2, "@failed_gates", "--param", "run=god"); !strings.Contains(res.stderr, "did you mean good?") {
+		t.Errorf("a run that is not there must not be a run without failed gates: %s", res.stderr)
+	}
+	if out := do(0, "@slowest_cells", "--param", "run=latest").stdout; !strings.Contains(out, "(1 row)") {
+		t.Errorf("the latest run: %s", out)
+	}
 	do(2, "@failed_gate")
 	do(2, "@key_census", "--param", "run=x")
 	if out := do(0, "@slowest_cells", "--param", "run=good", "--format", "csv").stdout; !strings.Contains(out, "mean_ttft_ms") {
