@@ -66,3 +66,22 @@ func (w *DB) Backtest(ctx context.Context, specs []Spec) ([]BacktestRow, error) 
 			return []any{&r.SeriesID, &r.CellKey, &r.Metric, &r.Kind, &r.Value, &r.Runs, &r.WouldFail, &r.Lowest, &r.Mid, &r.Highest}
 		}, string(text))
 }
+
+// A BacktestRunsRow says what all specs together would have done to the runs of
+// one series.
+type BacktestRunsRow struct {
+	SeriesID        string
+	Runs, WouldFail int
+	LastFailed      string // the latest run that would have failed, "" if none
+}
+
+// BacktestRuns tries specs on the history, run by run: a run fails if one of its
+// values does.
+func (w *DB) BacktestRuns(ctx context.Context, specs []Spec) ([]BacktestRunsRow, error) {
+	text, err := json.Marshal(specs)
+	if err != nil {
+		return nil, fmt.Errorf("backtest: %w", err)
+	}
+	return readLate(ctx, w, "threshold_backtest_runs", "SELECT series_id, runs, would_fail, coalesce(last_failed, '') FROM threshold_backtest_runs(?) ORDER BY series_id",
+		func(r *BacktestRunsRow) []any { return []any{&r.SeriesID, &r.Runs, &r.WouldFail, &r.LastFailed} }, string(text))
+}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -74,10 +76,9 @@ func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
 	}
 	var kept []warehouse.SuggestionRow
 	series := map[string]bool{}
-	whole := slices.ContainsFunc(rows, func(r warehouse.SuggestionRow) bool { return r.SeriesID == o.series })
+	wanted := seriesLike(o.series, seriesIDs(rows))
 	for _, r := range rows {
-		// one identity may be the end of another's text: an exact one wins
-		if r.SeriesID == o.series || !whole && strings.Contains(strings.ToLower(r.SeriesID), strings.ToLower(o.series)) {
+		if wanted(r.SeriesID) {
 			kept = append(kept, r)
 			series[r.SeriesID] = true
 		}
@@ -114,6 +115,15 @@ func runSuggest(ctx context.Context, e *env, o suggestOptions) error {
 	return nil
 }
 
+// seriesLike tells the series that --series means: those that contain the text,
+// but only the one that is the text, as one identity may be the end of another's.
+func seriesLike(text string, all []string) func(id string) bool {
+	if slices.Contains(all, text) {
+		return func(id string) bool { return id == text }
+	}
+	return func(id string) bool { return strings.Contains(strings.ToLower(id), strings.ToLower(text)) }
+}
+
 // seriesIDs are the series of suggestions, which come in their order.
 func seriesIDs(rows []warehouse.SuggestionRow) []string {
 	var ids []string
@@ -134,20 +144,27 @@ func roundTo(v float64) float64 {
 
 func newThresholdsBacktest(e *env) *cobra.Command {
 	var store storeOptions
+	var series string
 	cmd := &cobra.Command{
-		Use:     "backtest [flags] THRESHOLD_FILE",
-		Short:   "Say how many runs of the history a threshold file would have failed",
-		Example: `  cvs thresholds backtest my_threshold.json`,
+		Use:   "backtest [flags] THRESHOLD_FILE",
+		Short: "Say how many runs of the history a threshold file would have failed",
+		Long: `Tries every spec of THRESHOLD_FILE on the healthy runs of the history, series by
+series: how many runs it would have failed as a whole, and spec by spec. A file is
+for one configuration; --series chooses whose history counts. Specs of kind
+min_ratio and info are not tried.
+` + exitHelp,
+		Example: `  cvs thresholds backtest my_threshold.json --series "gpt-oss-120b"`,
 		Args:    needAll("THRESHOLD_FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runBacktest(cmd.Context(), e, store, args[0])
+			return runBacktest(cmd.Context(), e, store, args[0], series)
 		},
 	}
 	store.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&series, "series", "", "only series whose identity contains `text`")
 	return cmd
 }
 
-func runBacktest(ctx context.Context, e *env, store storeOptions, path string) error {
+func runBacktest(ctx context.Context, e *env, store storeOptions, path, series string) error {
 	specs, err := readSpecs(path)
 	if err != nil {
 		return err
@@ -161,15 +178,34 @@ func runBacktest(ctx context.Context, e *env, store storeOptions, path string) e
 	if err != nil {
 		return badStore(err)
 	}
+	runs, err := db.BacktestRuns(ctx, specs)
+	if err != nil {
+		return badStore(err)
+	}
+	var all []string
+	head := map[string]string{}
+	for _, r := range runs {
+		all = append(all, r.SeriesID)
+		head[r.SeriesID] = fmt.Sprintf("%s\nwould have failed %d of %d runs", visible(r.SeriesID), r.WouldFail, r.Runs)
+		if r.LastFailed != "" {
+			head[r.SeriesID] += ", the last of them " + visible(r.LastFailed)
+		}
+	}
 	if len(rows) == 0 {
 		return badData("the warehouse has no history of a cell of %s", path)
 	}
+	wanted := seriesLike(series, all)
+	if !slices.ContainsFunc(all, wanted) {
+		return badData("no series with a cell of %s is like %s%s", path, series, thereAre("series", series, all))
+	}
 	out := sections{out: e.stdout, columns: table.Row{"cell", "metric", "spec", "history", "would have failed"}}
 	for _, r := range rows {
-		out.row(visible(r.SeriesID), table.Row{visible(r.CellKey), r.Metric, r.Kind + " " + plain(&r.Value), fmt.Sprintf("%s … %s … %s", plain(&r.Lowest), plain(&r.Mid), plain(&r.Highest)), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Runs)})
+		if wanted(r.SeriesID) {
+			out.row(head[r.SeriesID], table.Row{visible(r.CellKey), r.Metric, r.Kind + " " + plain(&r.Value), fmt.Sprintf("%s … %s … %s", plain(&r.Lowest), plain(&r.Mid), plain(&r.Highest)), fmt.Sprintf("%d of %d runs", r.WouldFail, r.Runs)})
+		}
 	}
 	out.end()
-	fmt.Fprintf(e.stdout, "%d specs in %s; specs without history are not listed\n", len(specs), visible(path))
+	fmt.Fprintf(e.stdout, "%d specs in %s; those without history, min_ratio and info are not listed\n", len(specs), visible(path))
 	return nil
 }
 
@@ -190,20 +226,30 @@ func readSpecs(path string) ([]warehouse.Spec, error) {
 		}
 	}
 	var specs []warehouse.Spec
+	var errs []error
 	for _, m := range maps {
 		for _, cell := range m.Members {
 			if !strings.HasPrefix(cell.Name, "ISL=") {
 				continue
 			}
 			for _, s := range cell.Value.Members {
+				if strings.HasPrefix(s.Name, "_") {
+					continue // a comment
+				}
 				x := warehouse.Spec{Cell: cell.Name, Metric: strings.TrimPrefix(s.Name, "client.")}
 				if k := s.Value.Get("kind"); k != nil {
 					x.Kind = k.Text
 				}
 				x.Value, x.TolerancePct = specNumber(s.Value.Get("value")), specNumber(s.Value.Get("tolerance_pct"))
+				if lacks := specLacks(x); lacks != "" {
+					errs = append(errs, badInput("%s:%s: %s.%s: %s", path, strictjson.PosAt(data, s.Value.Offset), cell.Name, s.Name, lacks))
+				}
 				specs = append(specs, x)
 			}
 		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	if len(specs) == 0 {
 		return nil, badInput("%s: no cell with specs in it", path)
@@ -211,12 +257,34 @@ func readSpecs(path string) ([]warehouse.Spec, error) {
 	return specs, nil
 }
 
+// specLacks says what keeps a spec from being tried, "" if nothing does: a bound
+// that cannot be read would break for no run.
+func specLacks(x warehouse.Spec) string {
+	switch x.Kind {
+	case "info", "min_ratio":
+		return ""
+	case "min", "min_tok_s", "max", "max_ms", "within":
+	default:
+		return fmt.Sprintf("unknown kind %q", x.Kind)
+	}
+	switch {
+	case x.Value == nil:
+		return "value is missing or no number"
+	case x.Kind == "within" && (x.TolerancePct == nil || *x.TolerancePct < 0):
+		return "tolerance_pct is missing or no number of at least 0"
+	}
+	return ""
+}
+
 func specNumber(v *strictjson.Value) *float64 {
 	if v == nil {
 		return nil
 	}
 	f, err := v.Float()
-	if err != nil {
+	if v.Kind == strictjson.String && strictjson.IsNumber(v.Text) { // accepted, as everywhere
+		f, err = strconv.ParseFloat(v.Text, 64)
+	}
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil
 	}
 	return &f

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -143,6 +144,7 @@ func TestHistoryCommands(t *testing.T) {
 	if out := do("thresholds", "backtest", file); !strings.Contains(out, "would have failed") || !strings.Contains(out, " runs") {
 		t.Errorf("backtest:\n%s", out)
 	}
+	backtest(t, db, last.Series, last.RunID, last.Cell)
 	dir := t.TempDir()
 	do("warehouse", "snapshot", "--to", filepath.Join(dir, "snap"))
 	if out := do("warehouse", "export", "--parquet", filepath.Join(dir, "pq")); !strings.Contains(out, "files in") {
@@ -238,5 +240,36 @@ func TestPromptWords(t *testing.T) {
 		if n == 0 || !slices.Contains(rest, want) {
 			t.Errorf("%q completes to %q, want %q among them", line, rest, want)
 		}
+	}
+}
+
+// backtest holds that the runs of a series are counted as wholes, and that a spec
+// which cannot be read is an error instead of a bound that nothing breaks.
+func backtest(t *testing.T, db, series, run, cell string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "b_threshold.json")
+	try := func(specs string) cvsResult {
+		if err := os.WriteFile(file, []byte(`{"`+cell+`": {`+specs+`}}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return compareCommand(t, nil, "thresholds", "backtest", file, "--series", series, "--warehouse", db)
+	}
+	runs := regexp.MustCompile(`would have failed (\d+) of (\d+) runs`)
+	for specs, all := range map[string]bool{
+		`"output_throughput": {"kind": "min", "value": "1e9"}, "mean_ttft_ms": {"kind": "max", "value": 1e9}`:     true,
+		`"output_throughput": {"kind": "min_tok_s", "value": 0}, "mean_ttft_ms": {"kind": "info"}, "_note": "no"`: false,
+	} {
+		res := try(specs)
+		m := runs.FindStringSubmatch(res.stdout)
+		if m == nil || m[2] == "0" || (m[1] == m[2]) != all || (m[1] == "0") == all || strings.Contains(res.stdout, "the last of them "+run) != all || strings.Count(res.stdout, "would have failed") != 2 {
+			t.Errorf("%s: exit %d\n%s%s", specs, res.code, res.stdout, res.stderr)
+		}
+	}
+	res := try(`"a": {"kind": "mini", "value": 1}, "b": {"kind": "min", "value": "x"}, "c": {"kind": "within", "value": 1}`)
+	if res.code != 2 || !strings.Contains(res.stderr, `unknown kind "mini"`) || !strings.Contains(res.stderr, ".b: value is missing") || !strings.Contains(res.stderr, ".c: tolerance_pct") {
+		t.Errorf("unreadable specs: exit %d\n%s", res.code, res.stderr)
+	}
+	if res := compareCommand(t, nil, "thresholds", "backtest", file, "--series", "nobody", "--warehouse", db); res.code != 2 {
+		t.Errorf("exit %d: %s", res.code, res.stderr)
 	}
 }

@@ -1,5 +1,7 @@
--- threshold_backtest: what a threshold file would have done to the history.
--- grain: series_id, cell_key, metric (of the specs that history has values for)
+-- threshold_backtest: what a threshold file would have done to the history, spec
+-- by spec.
+-- grain: series_id, cell_key, metric, kind, value (of the specs that history has
+-- values for)
 -- reads: history
 -- unit:  counts of healthy runs
 -- specs is JSON: [{cell, metric, kind, value, tolerance_pct}]; min_ratio and info
@@ -11,8 +13,7 @@ WITH s AS (
     WHERE x.kind IN ('min', 'min_tok_s', 'max', 'max_ms', 'within')
 )
 SELECT h.series_id, h.cell_key, h.metric, s.kind, s.value, count(*)::INTEGER AS runs,
-       count(*) FILTER (WHERE CASE WHEN s.kind IN ('min', 'min_tok_s') THEN h.value < s.value WHEN s.kind IN ('max', 'max_ms') THEN h.value > s.value
-                              ELSE NOT in_band(h.value, s.value, s.tolerance_pct) END)::INTEGER AS would_fail,
+       count(*) FILTER (WHERE breaks_spec(s.kind, h.value, s.value, s.tolerance_pct))::INTEGER AS would_fail,
        min(h.value) AS lowest, median(h.value) AS mid, max(h.value) AS highest, any_value(h.metric_ordinal) AS metric_ordinal
 FROM s JOIN history h ON h.cell_key = s.cell AND h.metric = s.metric
 WHERE h.healthy
