@@ -121,8 +121,10 @@ func chartPoint(c *cell, name string) (point, string) {
 	return p, sign
 }
 
+type resultColumn struct{ name, head string }
+
 // resultColumns are the metrics of the results table.
-var resultColumns = []struct{ name, head string }{
+var resultColumns = []resultColumn{
 	{"output_throughput", "Output"}, {"total_token_throughput", "Total"}, {"output_tput_per_gpu", "Output per GPU"}, {"per_gpu_throughput", "Total per GPU"},
 	{"request_throughput", "Requests"},
 	{"mean_ttft_ms", "Mean TTFT"}, {"p99_ttft_ms", "P99 TTFT"}, {"mean_tpot_ms", "Mean TPOT"}, {"p99_tpot_ms", "P99 TPOT"}, {"p99_itl_ms", "P99 ITL"}, {"mean_e2el_ms", "Mean E2EL"},
@@ -140,14 +142,24 @@ func (b *builder) results() *Section {
 	}
 	t := &Table{ID: "results-table", Caption: "Results", Tall: true, Pin: true, Tools: true, Head: []Column{
 		{Text: "Cell"}, {Text: "Result"}, {Text: "ISL", Title: "input tokens", Class: "n"}, {Text: "OSL", Title: "output tokens", Class: "n"}, {Text: "Conc", Title: "concurrency", Class: "n"}}}
-	var cols []string
+	var cols, lacking []string
+	said := func(name string) bool {
+		return slices.ContainsFunc(cells, func(c *cell) bool { m := c.metric(name); return m.Value != nil || m.Text != "" })
+	}
+	measured := slices.ContainsFunc(resultColumns, func(col resultColumn) bool { return said(col.name) })
 	for _, col := range resultColumns {
-		// Scaling exists on several nodes only; an empty column says nothing.
-		if col.name == metric.ScalingEfficiency && !slices.ContainsFunc(cells, func(c *cell) bool { return c.metric(col.name).Value != nil }) {
+		// An empty column takes room from those that say something.
+		if !said(col.name) && (measured || col.name == metric.ScalingEfficiency) {
+			if col.name != metric.ScalingEfficiency { // which only several nodes have
+				lacking = append(lacking, labelOf(col.name))
+			}
 			continue
 		}
 		cols = append(cols, col.name)
 		t.Head = append(t.Head, Column{Text: col.head, Unit: unitOf(col.name), Title: col.name, Class: "n", Metric: b.dataColumn(col.name)})
+	}
+	if len(lacking) > 0 {
+		s.Intro += " No cell reported " + strings.Join(lacking, ", ") + "."
 	}
 	if slices.ContainsFunc(cells, func(c *cell) bool { return c.thin != "" }) {
 		s.Intro += " A P99 in grey rests on few requests, see Data quality."

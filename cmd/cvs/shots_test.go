@@ -25,7 +25,8 @@ import (
 //
 //	CVS_TEST_SHOTS=/tmp/shots go test ./cmd/cvs -run TestShots
 //
-// Every page is shot as a whole in light; the failed sweep also in dark, 390
+// Every page is shot as a whole in light; the failed sweep, the release and the
+// index page also in dark, 390
 // pixels wide and on paper. That a page has no console message, no request and
 // no unread chart is what render's browser tests are for; here a page only must
 // not be empty or wider than the screen.
@@ -103,7 +104,7 @@ func shotPages(t *testing.T, dir string) []shotPage {
 			if res := cvsCommand(t, nil, args...); res.code != 0 {
 				t.Fatalf("publish: exit %d\n%s", res.code, res.stderr)
 			}
-			pages = append(pages, shotPage{"index", filepath.Join(shelf, "index.html"), false}, shotPage{"history-page", firstFile(t, filepath.Join(shelf, "history", "*.html")), false})
+			pages = append(pages, shotPage{"index", filepath.Join(shelf, "index.html"), true}, shotPage{"history-page", firstFile(t, filepath.Join(shelf, "history", "*.html")), false})
 		}
 	}
 
@@ -141,7 +142,7 @@ func shotPages(t *testing.T, dir string) []shotPage {
 		d.want(0, "entry", "signoff", one, other, "--decision", "approve", "--role", role, "--key", d.at(who), "--confirm", "deck read", "--waivers", d.at("waivers.json"),
 			"--allowed-signers", d.at("allowed"), "--policy", d.at("policy.json"))
 	}
-	d.want(0, "READY", "release", "deck", "-o", add("release", false), one, other, "--allowed-signers", d.at("allowed"), "--policy", d.at("policy.json"))
+	d.want(0, "READY", "release", "deck", "-o", add("release", true), one, other, "--allowed-signers", d.at("allowed"), "--policy", d.at("policy.json"))
 	d.want(1, "FAIL", "deck", one, "-o", add("signed-off", false))
 	return pages
 }
