@@ -24,6 +24,8 @@ type batch struct {
 	meta     artifact.Meta
 	rows     map[string][]row
 	shapes   map[string]shape // keys of its samples
+	book     *shapeBook       // has them instead, where there is one
+	entered  []string         // ids of those in the book
 	cells    []*cellRow
 	byKey    map[string]*cellRow
 	tasks    map[string]bool // planned accuracy tasks
@@ -53,9 +55,9 @@ type sampleRow struct {
 	unusable bool
 }
 
-func build(src *Source, digest string) *batch {
+func build(src *Source, digest string, book *shapeBook) *batch {
 	run := src.Run
-	b := &batch{run: run, doc: src.doc, meta: run.Meta, rows: make(map[string][]row), shapes: make(map[string]shape), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
+	b := &batch{book: book, run: run, doc: src.doc, meta: run.Meta, rows: make(map[string][]row), shapes: make(map[string]shape), byKey: make(map[string]*cellRow), tasks: make(map[string]bool)}
 	for _, c := range run.Expected.Cells {
 		row := &cellRow{ExpectedCell: c, planned: true}
 		b.cells, b.byKey[c.Key] = append(b.cells, row), row
@@ -81,8 +83,7 @@ func build(src *Source, digest string) *batch {
 	return b
 }
 
-// rowsOnly lets go of everything but the rows, and the samples whose shapes may
-// be new.
+// rowsOnly lets go of everything but the rows.
 func (b *batch) rowsOnly() {
 	b.run, b.doc, b.cells, b.byKey, b.tasks, b.samples = nil, nil, nil, nil, nil, nil
 }

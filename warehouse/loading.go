@@ -21,6 +21,7 @@ type Loading struct {
 	open  bool
 	rows  *appenders
 	added stored
+	book  *shapeBook
 	// see trim
 	trims   string
 	trimmed int
@@ -75,7 +76,7 @@ func (w *DB) loading(ctx context.Context, ids []string) (*Loading, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("load: %w", err), conn.Close())
 	}
-	return &Loading{w: w, conn: conn, have: have, added: nothingStored()}, nil
+	return &Loading{w: w, conn: conn, have: have, added: nothingStored(), book: newShapeBook()}, nil
 }
 
 // listed is the set of texts in one JSON parameter: two thousand question marks
@@ -115,6 +116,26 @@ func lookUp(ctx context.Context, conn *sql.Conn, ids []string) (stored, error) {
 
 // digest is that of a run that was stored before this transaction, "" if none was.
 func (l *Loading) digest(runID string) string { return l.have.digests[runID] }
+
+// Pack is [Source.Prepare] for who needs nothing of a run any more but to have it
+// stored by this loading: bytes and contents of a loose file are let go. Unlike
+// the rest it may be called on any goroutine.
+func (l *Loading) Pack(s *Source) {
+	if !s.filed || s.doc == nil {
+		s.Prepare()
+		return
+	}
+	s.prepare(l.book)
+	s.size = s.Size()
+	s.batch.rowsOnly()
+	s.doc.Free()
+	s.doc = nil
+	for _, files := range [][]artifact.Result{s.Run.Results, s.Run.Accuracy} {
+		for i := range files {
+			files[i].Data = nil
+		}
+	}
+}
 
 // Add stores a run in the open transaction or, if there is none, in a new one. A
 // *ConflictError means that nothing of this run was stored; after any other error
@@ -204,10 +225,15 @@ func (l *Loading) contradiction(ctx context.Context, run *artifact.Run) error {
 // newShapes are the rows of the shapes of a run that are not stored yet.
 func (l *Loading) newShapes(b *batch) []row {
 	var rows []row
-	for _, id := range slices.Sorted(maps.Keys(b.shapes)) {
-		if !l.have.shapes[id] && !l.added.shapes[id] {
-			l.added.shapes[id] = true
-			rows = append(rows, b.shapes[id].rows(id)...)
+	for _, id := range slices.Sorted(slices.Values(slices.AppendSeq(b.entered, maps.Keys(b.shapes)))) {
+		if l.have.shapes[id] || l.added.shapes[id] {
+			continue
+		}
+		l.added.shapes[id] = true
+		if x, ok := b.shapes[id]; ok {
+			rows = append(rows, x.rows(id)...)
+		} else {
+			rows = append(rows, l.book.of(id)...)
 		}
 	}
 	return rows
@@ -247,6 +273,7 @@ func (l *Loading) Commit(ctx context.Context) error {
 	for id := range l.added.shapes {
 		l.have.shapes[id] = true
 	}
+	l.book.drop(l.added.shapes)
 	l.added = nothingStored()
 	return l.trim(ctx)
 }

@@ -5,8 +5,10 @@ import (
 	"database/sql/driver"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"cvs/warehouse/ingest"
 )
@@ -23,8 +25,13 @@ const (
 // own. It returns the sample's columns shape, numbers and raws.
 func (b *batch) pack(no int32, s *sampleRow) (id, numbers, raws driver.Value) {
 	var text strings.Builder
+	n := 0
+	for i := range s.Values {
+		n += min(len(s.Values[i].Raw), maxPacked) + len(separator)
+	}
+	text.Grow(n)
 	keys := make([]byte, 0, 4096)
-	packed := make([]int, 0, len(s.Values))
+	packed := make([]int, 0, 128)
 	list := make([]any, 0, len(s.Values))
 	for i := range s.Values {
 		v := &s.Values[i]
@@ -50,10 +57,76 @@ func (b *batch) pack(no int32, s *sampleRow) (id, numbers, raws driver.Value) {
 	if len(packed) == 0 {
 		return nil, nil, nil
 	}
-	sum := sha256.Sum256(keys)
-	name := hex.EncodeToString(sum[:16])
-	b.shapes[name] = shape{s, packed}
+	name := b.book.id(keys)
+	if name == "" {
+		sum := sha256.Sum256(keys)
+		name = hex.EncodeToString(sum[:16])
+		b.book.enter(string(keys), name, func() []row { return shape{s, slices.Clone(packed)}.rows(name) })
+	}
+	if b.book == nil {
+		b.shapes[name] = shape{s, slices.Clone(packed)}
+	} else {
+		b.entered = append(b.entered, name)
+	}
 	return name, list, text.String()
+}
+
+// A shapeBook has the shapes that came up in a loading, so that a sample need not
+// be kept for its keys, nor the hash of them computed again. A nil book is empty.
+type shapeBook struct {
+	mu   sync.RWMutex
+	ids  map[string]string // by keys
+	rows map[string][]row  // by id, until they are stored for good
+}
+
+// maxEntered is how many shapes a book knows by their keys, which are kilobytes.
+const maxEntered = 500
+
+func newShapeBook() *shapeBook {
+	return &shapeBook{ids: make(map[string]string), rows: make(map[string][]row)}
+}
+
+// id is that of the shape of these keys, "" if it did not come up yet.
+func (k *shapeBook) id(keys []byte) string {
+	if k == nil {
+		return ""
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.ids[string(keys)]
+}
+
+// enter adds a shape that may be new.
+func (k *shapeBook) enter(keys, id string, rows func() []row) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.ids) >= maxEntered {
+		clear(k.ids) // those that come up again are entered again
+	}
+	k.ids[keys] = id
+	if k.rows[id] == nil {
+		k.rows[id] = rows()
+	}
+}
+
+// of are the rows of a shape.
+func (k *shapeBook) of(id string) []row {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.rows[id]
+}
+
+// drop forgets the rows of shapes that are stored. They may come back with the
+// next sample of the shape; the loading knows that they are stored.
+func (k *shapeBook) drop(ids map[string]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id := range ids {
+		delete(k.rows, id)
+	}
 }
 
 // packable says whether view raw_value can restore a value from its text.

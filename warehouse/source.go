@@ -36,9 +36,11 @@ func (s *Source) Stated() { s.plain, s.filed = false, false }
 
 // Prepare does everything that needs no database; the run must not change any
 // more. Calling it is optional and saves that time in [DB.LoadSources].
-func (s *Source) Prepare() {
+func (s *Source) Prepare() { s.prepare(nil) }
+
+func (s *Source) prepare(book *shapeBook) {
 	if s.batch == nil {
-		s.batch = build(s, s.contentDigest())
+		s.batch = build(s, s.contentDigest(), book)
 	}
 }
 
@@ -52,23 +54,6 @@ func (s *Source) Size() int {
 		n += len(r.Data)
 	}
 	return n
-}
-
-// Pack is Prepare for who needs nothing of the run any more but to have it
-// stored: bytes and contents of a loose file are let go.
-func (s *Source) Pack() {
-	s.Prepare()
-	if !s.filed {
-		return
-	}
-	s.size = s.Size()
-	s.doc = nil
-	s.batch.rowsOnly()
-	for _, files := range [][]artifact.Result{s.Run.Results, s.Run.Accuracy} {
-		for i := range files {
-			files[i].Data = nil
-		}
-	}
 }
 
 // Packed says that the source was packed: its file would have to be read again.

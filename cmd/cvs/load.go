@@ -203,7 +203,7 @@ const (
 	freeBytes = 32 << 20
 	// A reader takes so many files at a time, or files of so many bytes; files
 	// of readAhead bytes, or one larger one, may be read and not stored yet.
-	loadGroup  = 16
+	loadGroup  = 64
 	groupBytes = 128 << 10
 	readAhead  = 1 << 20
 	// measureAtOnce is how many loaded runs have their measurements computed
@@ -320,7 +320,7 @@ func (l *loading) read(group []finding) []loadedRun {
 				if err := l.facts.apply(r.src); err != nil {
 					r.err = &unfitError{err}
 				} else {
-					r.src.Pack()
+					l.to.Pack(r.src)
 				}
 			}
 			out = append(out, r)

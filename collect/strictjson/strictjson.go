@@ -99,6 +99,9 @@ func (v *Value) Float() (float64, error) {
 
 // IsNumber reports whether s follows JSON's number grammar exactly.
 func IsNumber(s string) bool {
+	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
+		return false // most texts, without making an error of it
+	}
 	p := parser{data: []byte(s)}
 	return p.number() == nil && p.i == len(s)
 }

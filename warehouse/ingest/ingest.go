@@ -132,6 +132,24 @@ type Document struct {
 	single bool // the file is one object
 }
 
+// values are used again by one file after another; see [Document.Free].
+var values = sync.Pool{New: func() any { return new([]Value) }}
+
+// maxFreed is how many values a list may have to be used again.
+const maxFreed = 1024
+
+// Free says that the document and what it holds are not used any more.
+func (d *Document) Free() {
+	for i := range d.Samples {
+		if v := d.Samples[i].Values; cap(v) > 0 && cap(v) <= maxFreed {
+			clear(v)
+			v = v[:0]
+			values.Put(&v)
+		}
+		d.Samples[i].Values = nil
+	}
+}
+
 // An UnknownError reports a readable file that is no result we know. LooksLike
 // names what it seems to be, "" if nothing came to mind.
 type UnknownError struct {
@@ -357,6 +375,9 @@ func (d *Document) add(f format, data []byte, line int, v *strictjson.Value, fin
 	if d.single && v.Offset == 0 {
 		h.Write(data[v.End:])
 		d.SHA256 = hex.EncodeToString(h.Sum(nil))
+	}
+	if free, ok := values.Get().(*[]Value); ok {
+		b.sample.Values = *free
 	}
 	b.members(v, "")
 	f.read(b, v)
