@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -130,14 +131,14 @@ func splitEntry(data []byte, e *strictjson.Value) []Part {
 			name.model = text(b.Get("name"))
 		}
 		x := parseExtra(text(b.Get("extra")))
-		if x["GPU"] == "" && name.metric == "_gpu_count" && len(order) > 0 {
+		if x["gpu"] == "" && name.metric == "_gpu_count" && len(order) > 0 {
 			// the count stands behind its configuration, without the rest of the facts
 			if last := order[len(order)-1]; strings.HasPrefix(last, name.who()+"\x00") {
 				groups[last] = append(groups[last], b)
 				continue
 			}
 		}
-		key := name.who() + "\x00" + x["GPU"] + "\x00" + x["Docker"]
+		key := name.who() + "\x00" + x["gpu"] + "\x00" + x.image()
 		if groups[key] == nil {
 			order = append(order, key)
 		}
@@ -195,13 +196,19 @@ func parseBench(name string) (benchName, bool) {
 }
 
 // ciModel separates the tensor parallelism that dashboards append to the model
-// (" TP8", "-tp8", "-aw-tp2"), and spells speculative decoding one way.
+// (" TP8", "-tp8", "-aw-tp2"), and spells speculative decoding one way. Either may
+// stand last.
 func ciModel(s string) (model string, tp int64) {
+	mtp := ""
+	if m := mtpSuffix.FindStringSubmatchIndex(s); m != nil {
+		mtp = "-mtp" + s[m[2]:m[3]]
+		s = s[:m[0]]
+	}
 	if m := tpSuffix.FindStringSubmatchIndex(s); m != nil {
 		tp = atoi(s[m[2]:m[3]])
 		s = s[:m[0]]
 	}
-	return mtpSuffix.ReplaceAllString(s, "-mtp$1"), tp
+	return mtpSuffix.ReplaceAllString(s, "-mtp$1") + mtp, tp
 }
 
 func atoi(s string) int64 {
@@ -238,12 +245,18 @@ func ciDriver(backend string) string {
 	return strings.ToLower(backend)
 }
 
-// parseExtra reads "Key: value | Key: value".
-func parseExtra(s string) map[string]string {
-	out := make(map[string]string)
+// extraText is what a dashboard says beside a bench, by key in lower case.
+type extraText map[string]string
+
+func (x extraText) image() string { return cmp.Or(x["docker"], x["image"]) }
+
+// parseExtra reads "Key: value | Key: value", also with = as later dashboards
+// write it; keys come in lower case.
+func parseExtra(s string) extraText {
+	out := make(extraText)
 	for _, f := range strings.Split(s, " | ") {
-		if k, v, ok := strings.Cut(f, ":"); ok {
-			out[strings.TrimSpace(k)] = strings.TrimSpace(v)
+		if i := strings.IndexAny(f, ":="); i > 0 {
+			out[strings.ToLower(strings.TrimSpace(f[:i]))] = strings.TrimSpace(f[i+1:])
 		}
 	}
 	return out
@@ -356,14 +369,14 @@ func (id *Identity) shape(isl, osl, conc, tp int64) {
 	}
 }
 
-func (id *Identity) fill(extra map[string]string) {
-	if g := extra["GPU"]; g != "" {
+func (id *Identity) fill(extra extraText) {
+	if g := extra["gpu"]; g != "" {
 		id.GPU = g
 	}
-	if i := extra["Docker"]; i != "" {
+	if i := extra.image(); i != "" {
 		id.Image = i
 	}
-	if m := runInURL.FindStringSubmatch(extra["Run"]); m != nil {
+	if m := runInURL.FindStringSubmatch(extra["run"]); m != nil {
 		id.CIRun = m[1]
 	}
 }

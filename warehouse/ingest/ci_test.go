@@ -55,6 +55,41 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// TestExtra: keys and values of a dashboard's extra text, in either spelling.
+func TestExtra(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Identity{
+		"Run: https://github.com/o/r/actions/runs/17 | GPU: AMD Instinct MI355X | Docker: rocm/atom:x@sha256:ab":     {CIRun: "17", GPU: "AMD Instinct MI355X", Image: "rocm/atom:x@sha256:ab"},
+		"run=https://github.com/o/r/actions/runs/17 | gpu=MI355X | image=rocm/atom:x | perf_point=%7B%22a%22%3A1%7D": {CIRun: "17", GPU: "MI355X", Image: "rocm/atom:x"},
+		"no pairs here": {},
+	} {
+		var id Identity
+		id.fill(parseExtra(text))
+		if d := cmp.Diff(want, id); d != "" {
+			t.Errorf("%q (-want +got):\n%s", text, d)
+		}
+	}
+}
+
+// TestSplitByHardware: benches of one name on another GPU or image are another
+// measurement.
+func TestSplitByHardware(t *testing.T) {
+	t.Parallel()
+	bench := func(extra string, v int) string {
+		return fmt.Sprintf(`{"name": "ATOM::m TP8 1/1 c=1 throughput (tok/s)", "value": %d, "unit": "tok/s", "extra": "%s"}`, v, extra)
+	}
+	for what, extras := range map[string][2]string{
+		"GPU":   {"GPU: MI355X | Docker: a", "GPU: MI350X | Docker: a"},
+		"image": {"GPU: MI355X | Docker: a", "gpu=MI355X | image=b"},
+	} {
+		data := `window.BENCHMARK_DATA = {"entries": {"Benchmark": [{"commit": {"id": "c"}, "date": 1785546000000, "benches": [` + bench(extras[0], 1) + ", " + bench(extras[1], 2) + `]}]}}`
+		parts, ok, err := Split("data.js", []byte(data))
+		if err != nil || !ok || len(parts) != 2 {
+			t.Errorf("another %s: %d parts, %t, %v", what, len(parts), ok, err)
+		}
+	}
+}
+
 // TestNames: what dashboards pack into names, in every spelling they had.
 func TestNames(t *testing.T) {
 	t.Parallel()
@@ -65,6 +100,9 @@ func TestNames(t *testing.T) {
 		"Qwen3-Next-80B-aw-tp2 1024/1024 c=8 TPOT (ms)":               {model: "Qwen3-Next-80B", tp: 2, isl: 1024, osl: 1024, conc: 8, metric: "TPOT (ms)"},
 		"DeepSeek-R1-0528 MTP3 0/0 c=1 Total Tput (tok/s)":            {model: "DeepSeek-R1-0528-mtp3", conc: 1, metric: "Total Tput (tok/s)"},
 		"ATOM::DeepSeek-R1-0528-mtp3 0/0 c=1 Accept Length (tok/fwd)": {backend: "ATOM", model: "DeepSeek-R1-0528-mtp3", conc: 1, metric: "Accept Length (tok/fwd)"},
+		"ATOM::DeepSeek-R1-0528 TP8 MTP3 1024/1024 c=1 TTFT (ms)":     {backend: "ATOM", model: "DeepSeek-R1-0528-mtp3", tp: 8, isl: 1024, osl: 1024, conc: 1, metric: "TTFT (ms)"},
+		"ATOM::DeepSeek-R1-0528-mtp3 TP8 1024/1024 c=1 TTFT (ms)":     {backend: "ATOM", model: "DeepSeek-R1-0528-mtp3", tp: 8, isl: 1024, osl: 1024, conc: 1, metric: "TTFT (ms)"},
+		"DeepSeek-R1-0528-tp4-mtp 1024/1024 c=1 TTFT (ms)":            {model: "DeepSeek-R1-0528-mtp", tp: 4, isl: 1024, osl: 1024, conc: 1, metric: "TTFT (ms)"},
 	} {
 		got, ok := parseBench(name)
 		if !ok || got != want {
