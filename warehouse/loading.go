@@ -23,30 +23,19 @@ type Loading struct {
 	added stored
 	book  *shapeBook
 	// see trim
-	trims   string
 	trimmed int
 }
 
 // trimBytes is how many bytes of texts may be written before memory is trimmed.
 const trimBytes = 8 << 20
 
-// trim hands memory that DuckDB freed back to the system, where that is much: the
-// allocator keeps it, and what comes next has other sizes. Setting the limit of
-// memory, if only to what it is, does it.
+// trim hands memory that was freed back to the system, where that is much.
 func (l *Loading) trim(ctx context.Context) error {
 	if !l.w.bulk || l.rows.flushed-l.trimmed < trimBytes {
 		return nil
 	}
 	l.trimmed = l.rows.flushed
-	if l.trims == "" {
-		var limit string
-		if err := l.conn.QueryRowContext(ctx, "SELECT current_setting('memory_limit')").Scan(&limit); err != nil {
-			return err
-		}
-		l.trims = "SET memory_limit = '" + limit + "'"
-	}
-	_, err := l.conn.ExecContext(ctx, l.trims)
-	return err
+	return l.w.handBack(ctx, l.conn)
 }
 
 // stored is what a warehouse holds of the things that are looked up for every run.

@@ -30,6 +30,7 @@ type slice struct {
 	conn  *sql.Conn
 	runID string
 	from  string // catalog and schema of what the temporary tables hide
+	long  bool   // the tables have so many runs that one's rows are better kept apart
 	have  map[string]bool
 }
 
@@ -84,6 +85,9 @@ func readRun[T any](ctx context.Context, w *DB, runID, what, text string, dest f
 		return nil, fmt.Errorf("read %s: %w", what, errors.Join(err, w.dropSlices()))
 	}
 	rows, err := query(ctx, conn, text, dest, args...)
+	if c, ok := conn.(*sql.Conn); ok && err == nil && w.oneRun {
+		err = w.handBack(ctx, c)
+	}
 	if err != nil { // the connection may be broken
 		return nil, fmt.Errorf("read %s: %w", what, errors.Join(err, w.dropSlices()))
 	}
@@ -130,14 +134,11 @@ func (w *DB) sliced(ctx context.Context, runID, text string) (querier, error) {
 	if err := w.open(ctx, &s.one, runID); err != nil {
 		return nil, err
 	}
-	for _, t := range sliceTables() {
-		if reads[t] {
-			if err := s.one.keep(ctx, t, ofRun); err != nil {
-				return nil, err
-			}
-		}
+	names := oneRun
+	if s.one.long {
+		names = append(sliceTables(), oneRun...)
 	}
-	for _, t := range oneRun {
+	for _, t := range names {
 		if reads[t] {
 			if err := s.one.keep(ctx, t, ofRun); err != nil {
 				return nil, err
@@ -146,6 +147,9 @@ func (w *DB) sliced(ctx context.Context, runID, text string) (querier, error) {
 	}
 	return s.one.conn, nil
 }
+
+// fewRuns are not worth a copy of one's rows.
+const fewRuns = 8
 
 // sliceTables are the tables with rows of runs.
 func sliceTables() []string {
@@ -164,7 +168,7 @@ func (w *DB) open(ctx context.Context, at **slice, runID string) error {
 	s := &slice{conn: conn, runID: runID, have: make(map[string]bool)}
 	*at = s
 	var catalog string
-	if err := conn.QueryRowContext(ctx, "SELECT current_database()").Scan(&catalog); err != nil {
+	if err := conn.QueryRowContext(ctx, "SELECT current_database(), count(*) > ? FROM run", fewRuns).Scan(&catalog, &s.long); err != nil {
 		return err
 	}
 	s.from = `"` + strings.ReplaceAll(catalog, `"`, `""`) + `".main`

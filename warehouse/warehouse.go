@@ -50,6 +50,10 @@ type Options struct {
 	// the others read files, and large transactions go straight into the file.
 	// Its settings are not locked: it is not for SQL that somebody else writes.
 	Bulk bool
+	// OneRun is for who asks about one run and ends, as for a deck: one thread of
+	// DuckDB, and memory it frees is handed back. Its settings are not locked
+	// either.
+	OneRun bool
 }
 
 // bulk are the settings of [Options.Bulk]. A commit of more than the threshold is
@@ -57,12 +61,17 @@ type Options struct {
 // second thread is waited for in a loop that takes a processor.
 const bulk = "&threads=1&checkpoint_threshold=1MB"
 
+// oneThread are the settings of [Options.OneRun]: what the many small questions about
+// a run gain from a second thread is less than what waiting for it costs.
+const oneThread = "&threads=1"
+
 // A DB is an open warehouse. It is safe for concurrent use.
 type DB struct {
 	db       *sql.DB
 	path     string
 	readOnly bool
 	bulk     bool
+	oneRun   bool
 	attached bool      // the file is read through views of this version, kept in memory
 	comments sync.Once // puts in the comments that a database in memory goes without
 	lateOnce sync.Once // puts in the views that a database in memory starts without
@@ -70,6 +79,8 @@ type DB struct {
 
 	unmeasured atomic.Bool // runs may be stored whose measurements are not
 	measuring  sync.Mutex
+
+	memory string // its limit, see handBack; only who loads or has the slicer uses it
 
 	version atomic.Int64 // changes with every change of the data
 	slicer  slicer
@@ -117,7 +128,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 			return nil, fmt.Errorf("create warehouse %s: %w", path, err)
 		}
 	}
-	w := &DB{path: path, readOnly: o.ReadOnly, bulk: o.Bulk}
+	w := &DB{path: path, readOnly: o.ReadOnly, bulk: o.Bulk, oneRun: o.OneRun}
 	if err := w.connect(ctx, o); err != nil {
 		return nil, err
 	}
@@ -189,8 +200,11 @@ func (w *DB) connect(ctx context.Context, o Options) error {
 	if o.ReadOnly {
 		name += "&access_mode=READ_ONLY"
 	}
-	if o.Bulk {
+	switch {
+	case o.Bulk:
 		name += bulk
+	case o.OneRun:
+		name += oneThread
 	}
 	return w.patient(ctx, o.Wait, func() error {
 		connector, err := duckdb.NewConnector(name, nil)
@@ -293,10 +307,23 @@ func (w *DB) prepare(ctx context.Context) error {
 }
 
 func (w *DB) lock(ctx context.Context) error {
-	if w.bulk {
+	if w.bulk || w.oneRun {
 		return nil
 	}
 	_, err := w.db.ExecContext(ctx, "SET lock_configuration = true")
+	return err
+}
+
+// handBack gives memory that DuckDB freed to the system: its allocator keeps it,
+// and what comes next has other sizes. Setting the limit of memory, if only to what
+// it is, does it; settings must not be locked.
+func (w *DB) handBack(ctx context.Context, conn *sql.Conn) error {
+	if w.memory == "" {
+		if err := conn.QueryRowContext(ctx, "SELECT current_setting('memory_limit')").Scan(&w.memory); err != nil {
+			return err
+		}
+	}
+	_, err := conn.ExecContext(ctx, "SET memory_limit = '"+w.memory+"'")
 	return err
 }
 
@@ -394,12 +421,41 @@ func query[T any](ctx context.Context, q querier, text string, dest func(*T) []a
 	}
 	defer rows.Close()
 	var out []T
+	seen := make(words)
 	for rows.Next() {
 		var t T
-		if err := rows.Scan(dest(&t)...); err != nil {
+		to := dest(&t)
+		if err := rows.Scan(to...); err != nil {
 			return nil, err
+		}
+		for _, d := range to {
+			switch d := d.(type) {
+			case *string:
+				*d = seen.one(*d)
+			case *State:
+				*d = State(seen.one(string(*d)))
+			}
 		}
 		out = append(out, t)
 	}
 	return out, rows.Err()
+}
+
+// words holds each of the texts that columns repeat once: names of metrics, cells
+// and files are most of what the rows of a large run are.
+type words map[string]string
+
+// one is the text, kept once if it is short.
+func (w words) one(s string) string {
+	const longest, most = 80, 1 << 13
+	if s == "" || len(s) > longest {
+		return s
+	}
+	if old, ok := w[s]; ok {
+		return old
+	}
+	if len(w) < most {
+		w[s] = s
+	}
+	return s
 }

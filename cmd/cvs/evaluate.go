@@ -140,7 +140,7 @@ func judgedRun(ctx context.Context, e *env, in inputOptions, store storeOptions,
 	if len(args) == 1 {
 		id = args[0]
 	}
-	db, err := readStore(ctx, e, store)
+	db, err := openStore(ctx, store.path(e), warehouse.Options{ReadOnly: true, Wait: defaultWait, OneRun: true})
 	if err != nil {
 		return nil, nil, err
 	}

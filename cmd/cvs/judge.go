@@ -58,7 +58,7 @@ func judge(ctx context.Context, db *warehouse.DB, runID string) (*judgement, err
 // judgeInMemory loads a run into a warehouse of its own and judges it there, so
 // that a locked or missing shared warehouse cannot delay a verdict.
 func judgeInMemory(ctx context.Context, r *artifact.Run) (*warehouse.DB, *judgement, error) {
-	db, err := warehouse.Open(ctx, "", warehouse.Options{})
+	db, err := warehouse.Open(ctx, "", warehouse.Options{OneRun: true})
 	if err != nil {
 		return nil, nil, badStore(err)
 	}
