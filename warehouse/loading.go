@@ -187,8 +187,10 @@ func (l *Loading) add(ctx context.Context, s *Source, r *LoadResult) error {
 	s.Prepare()
 	b := s.batch
 	r.Artifacts, r.Samples, r.Errors, r.Warnings = len(b.rows["artifact"]), len(b.rows["sample"]), b.errors, b.warnings
-	if err := l.rows.add(ctx, []string{"shape_key"}, map[string][]row{"shape_key": l.newShapes(b)}); err != nil {
-		return err
+	if shapes := l.newShapes(b); len(shapes) > 0 {
+		if err := l.rows.add(ctx, []string{"shape_key"}, map[string][]row{"shape_key": shapes}); err != nil {
+			return err
+		}
 	}
 	l.added.digests[r.RunID] = s.contentDigest()
 	return errors.Join(l.rows.add(ctx, runTables(), b.rows), l.trim(ctx))

@@ -41,7 +41,7 @@ func runInspect(ctx context.Context, e *env, o inspectOptions, path string) erro
 	if err != nil {
 		return err
 	}
-	found := looseRuns(path, nil)
+	found := looseRuns(path, 0, nil)
 	if len(found) != 1 {
 		return badInput("%s holds the results of %d runs; load it with: cvs load %s", path, len(found), path)
 	}

@@ -299,6 +299,7 @@ func groupOf(found []finding) (n int, size int64) {
 	for n < len(found) && n < loadGroup && size < groupBytes {
 		if found[n].unread {
 			if st, err := os.Stat(found[n].path); err == nil { // else reading says so
+				found[n].size = st.Size()
 				size += st.Size()
 			}
 		}
@@ -416,7 +417,7 @@ func (l *loading) oneByOne(ctx context.Context) {
 
 // again reads the run of a loose file a second time.
 func (l *loading) again(s stored) loadedRun {
-	for _, r := range looseRuns(s.path, nil) {
+	for _, r := range looseRuns(s.path, 0, nil) {
 		if r.err != nil {
 			return r
 		}

@@ -204,7 +204,8 @@ type loadedRun struct {
 type finding struct {
 	loadedRun
 	unread bool
-	listed bool // found in a folder: what is no result is listed, not an error
+	size   int64 // of the file, bytes; 0: not looked at
+	listed bool  // found in a folder: what is no result is listed, not an error
 }
 
 // read returns what a finding holds.
@@ -212,7 +213,7 @@ func (f finding) read(known warehouse.Inventory) []loadedRun {
 	if !f.unread {
 		return []loadedRun{f.loadedRun}
 	}
-	found := looseRuns(f.path, known)
+	found := looseRuns(f.path, f.size, known)
 	for i, l := range found {
 		if l.err != nil && f.listed {
 			found[i].err = &skippedError{f.path, strings.TrimPrefix(l.err.Error(), f.path+": ")}
@@ -368,9 +369,9 @@ func folderID(r *artifact.Run) string {
 // looseRuns wraps a result file that stands alone: run id from its hash, time
 // from its content where it states one (decision 31). A published history is as
 // many runs as it holds. A file that is among the known ones is not parsed: its
-// run has an id and nothing else.
-func looseRuns(path string, known warehouse.Inventory) []loadedRun {
-	data, err := os.ReadFile(path)
+// run has an id and nothing else. size is what [readSized] wants.
+func looseRuns(path string, size int64, known warehouse.Inventory) []loadedRun {
+	data, err := readSized(path, size)
 	if err != nil {
 		return []loadedRun{{path: path, err: badStore(err)}}
 	}

@@ -24,8 +24,8 @@ func isServing(v *strictjson.Value) bool {
 		return false
 	}
 	for _, m := range v.Members {
-		for _, family := range []string{"ttft", "tpot", "itl", "e2el", "latency_ms"} {
-			if strings.Contains(m.Name, "_"+family) {
+		for _, family := range [...]string{"_ttft", "_tpot", "_itl", "_e2el", "_latency_ms"} {
+			if strings.Contains(m.Name, family) {
 				return true
 			}
 		}
