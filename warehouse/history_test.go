@@ -100,3 +100,35 @@ func TestShiftsGrow(t *testing.T) {
 		t.Errorf("%d change points after growing, %d at once", len(got), len(want))
 	}
 }
+
+// TestExplainHosts: what is explained of one host has only that host's past, and a
+// formula has all that it was computed from.
+func TestExplainHosts(t *testing.T) {
+	t.Parallel()
+	w := open(t, "")
+	two := func(r *artifact.Run) {
+		r.Results[0].Host = "n1"
+		other := r.Results[0]
+		other.Path, other.Host, other.Data = "results/n2.json", "n2", resultJSON(*r.Thresholds.Specs[0].Value+500)
+		r.Results = append(r.Results, other)
+	}
+	load(t, w, at("a", 0, 1000, two), at("b", 1, 1001, two), at("c", 2, 1002, two))
+	rows, err := w.Explain(t.Context(), "c", "w1-conc128", "output_throughput")
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	for _, x := range rows {
+		if len(x.Earlier) != 2 || len(x.Sources) != 1 {
+			t.Errorf("%s: %d earlier, %d sources", x.Host, len(x.Earlier), len(x.Sources))
+		}
+		for _, e := range x.Earlier {
+			if e.Slot != x.Host || (e.Value >= 2000) != (x.Host == "n2") {
+				t.Errorf("%s has the past of %s: %v", x.Host, e.Slot, e.Value)
+			}
+		}
+	}
+	rows, err = w.Explain(t.Context(), "c", "w1-conc128", "success_rate")
+	if err != nil || len(rows) != 2 || len(rows[0].Sources) != 2 {
+		t.Errorf("success rate: %+v (%v)", rows, err)
+	}
+}

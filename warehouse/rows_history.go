@@ -133,7 +133,12 @@ func (w *DB) Explain(ctx context.Context, runID, cell, metric string) ([]Explana
 			view = "metrics"
 		}
 		x.SQL = fmt.Sprintf("SELECT * FROM %s WHERE run_id = %s AND cell_key = %s AND metric = %s", view, quoted(runID), quoted(x.CellKey), quoted(metric))
-		// a derived metric has no key: what its formula names is looked up instead
+		// a derived metric has no key: what its formula names is looked up instead,
+		// and requests that failed are those sent less those completed
+		formula := x.Note
+		if strings.Contains(formula, "failed") {
+			formula += " num_prompts"
+		}
 		x.Sources, err = readLate(ctx, w, "sources", `
 			SELECT s.path, coalesce(a.sha256, ''), v.pointer, v.key, coalesce(v.raw, ''), s.line, s.repeat
 			FROM sample s JOIN raw_value v ON v.run_id = s.run_id AND v.sample_no = s.sample_no
@@ -143,19 +148,20 @@ func (w *DB) Explain(ctx context.Context, runID, cell, metric string) ([]Explana
 			ORDER BY s.repeat, s.path, v.ordinal`,
 			func(r *ExplainedSource) []any {
 				return []any{&r.Path, &r.SHA256, &r.Pointer, &r.Key, &r.Raw, &r.Line, &r.Repeat}
-			}, runID, x.CellKey, x.Host, metric, metric, x.Derived, x.Note)
+			}, runID, x.CellKey, x.Host, metric, metric, x.Derived, formula)
 		if err != nil {
 			return nil, err
 		}
 		x.Earlier, err = readLate(ctx, w, "earlier values", `
 			SELECT h.series_id, h.cell_key, h.slot, h.metric, h.unit, h.direction, h.run_id, h.started_at, h.value, h.healthy, coalesce(h.image, ''), coalesce(h.version, ''), coalesce(h.source, '')
 			FROM history h JOIN run_identity i ON i.identity = h.series_id AND h.sequence < i.sequence
-			WHERE i.run_id = ? AND h.cell_key = ? AND h.metric = ? ORDER BY h.sequence DESC LIMIT 10`,
+			JOIN cell_run c ON c.run_id = i.run_id AND c.cell_key = h.cell_key AND c.slot = h.slot
+			WHERE i.run_id = ? AND h.cell_key = ? AND c.host = ? AND h.metric = ? ORDER BY h.sequence DESC LIMIT 10`,
 			func(r *HistoryRow) []any {
 				return []any{
 					&r.SeriesID, &r.CellKey, &r.Slot, &r.Metric, &r.Unit, &r.Direction, &r.RunID, &r.StartedAt, &r.Value, &r.Healthy, &r.Image, &r.Version, &r.Source,
 				}
-			}, runID, x.CellKey, metric)
+			}, runID, x.CellKey, x.Host, metric)
 		if err != nil {
 			return nil, err
 		}
