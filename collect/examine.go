@@ -15,12 +15,12 @@ import (
 )
 
 func (p *patient) lock(ctx context.Context) {
-	release, res, err := hold(ctx, p.m.node, command(p.m.cmds.lock()))
+	h, res, err := hold(ctx, p.m.node, command(p.m.cmds.lock()), lease/3)
 	switch {
 	case err != nil:
 		p.say("lock", Unready, "%v", err)
-	case release != nil:
-		release()
+	case h != nil:
+		h.release()
 		p.say("lock", Ready, "no other cvs run")
 	case res.ExitCode == 75:
 		p.say("lock", Unready, "another cvs run is using the node")

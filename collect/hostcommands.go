@@ -1,10 +1,17 @@
 package collect
 
-import "cvs/collect/container"
+import (
+	"strconv"
+
+	"cvs/collect/container"
+)
 
 // lock takes the node for one launcher: two runs must not share GPUs or a port.
 // It prints a line when it has the lock and holds it as long as its input is
-// open, so the lock ends with the connection. The file is opened for reading
+// open and a line comes within each lease, so the lock ends with the connection,
+// and with the lease of the run's jobs where the network swallows what is sent
+// and the node does not learn that the connection is gone. Where timeout cannot
+// be used only the end of the input ends it. The file is opened for reading
 // only if it is there, because in a sticky folder the owner of a file may be the
 // only one who may open it for creation. Whoever holds the lock removes the file
 // at the end, so a lock on a file that is not the one of that name any more is
@@ -17,8 +24,12 @@ exec 9<"$f" || exit 73
 flock -n 9 || exit 75
 [ "$(stat -L -c %d:%i /proc/self/fd/9)" != "$(stat -c %d:%i -- "$f" 2>/dev/null)" ] || break
 done
-echo locked; cat >/dev/null; rm -f -- "$f"`
-	return c.onHost("preflight", container.Command{Args: []string{"sh", "-c", script, "sh", "cvs-node.lock"}})
+echo locked
+if timeout 1 true 2>/dev/null; then
+while timeout "$2" sh -c 'IFS= read -r x' 9<&-; do :; done
+else cat >/dev/null; fi
+rm -f -- "$f"`
+	return c.onHost("preflight", container.Command{Args: []string{"sh", "-c", script, "sh", "cvs-node.lock", strconv.Itoa(int(lease.Seconds()))}})
 }
 
 // gpuIdentity asks the node, not the container, which GPUs it has.

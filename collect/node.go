@@ -28,9 +28,9 @@ type member struct {
 	at   plan.Node
 	cmds *commands
 
-	node    Node
-	http    *http.Client
-	release func() // gives up the node's lock; see setRelease and unlock
+	node Node
+	http *http.Client
+	held *holding // the node's lock; see setHeld and unlock
 
 	lost     error // the connection failed; nothing more can be learned from it
 	launched bool  // docker run was sent: a container may be ours
@@ -165,38 +165,55 @@ func (m *member) relock(ctx context.Context, n Node) error {
 	}
 	err := m.takeLockOn(ctx, n)
 	if err != nil {
-		m.setRelease(func() {}) // it is still to be taken
+		m.setHeld(&holding{release: func() {}, ended: func() bool { return false }}) // it is still to be taken
 	}
 	return err
 }
 
-func (m *member) setRelease(f func()) {
+// stillLocked takes the lock again if its lease is over although the connection
+// stands, as after the launcher was stopped for a while: somebody else may be
+// using the node by now.
+func (m *member) stillLocked(ctx context.Context) error {
+	m.run.mu.Lock()
+	h := m.held
+	m.run.mu.Unlock()
+	if h == nil || !h.ended() {
+		return nil
+	}
+	if err := m.run.warn("server_start", "nothing was heard of this launcher on %s for %s; the node is locked again", m.host(), lease); err != nil {
+		return err
+	}
+	m.unlock()
+	return m.takeLock(ctx)
+}
+
+func (m *member) setHeld(h *holding) {
 	m.run.mu.Lock()
 	defer m.run.mu.Unlock()
-	m.release = f
+	m.held = h
 }
 
 // unlock gives up the node's lock, or what was left of it when the connection
 // broke, and reports whether there was one.
 func (m *member) unlock() bool {
 	m.run.mu.Lock()
-	release := m.release
-	m.release = nil
+	h := m.held
+	m.held = nil
 	m.run.mu.Unlock()
-	if release == nil {
+	if h == nil {
 		return false
 	}
-	release()
+	h.release()
 	return true
 }
 
 func (m *member) takeLockOn(ctx context.Context, n Node) error {
-	release, res, err := hold(ctx, n, command(m.cmds.lock()))
+	h, res, err := hold(ctx, n, command(m.cmds.lock()), lease/3)
 	switch {
 	case err != nil:
 		return err
-	case release != nil:
-		m.setRelease(release)
+	case h != nil:
+		m.setHeld(h)
 		return nil
 	case res.ExitCode == 75:
 		return fmt.Errorf("%w %s: wait until it ends", errLocked, m.host())
@@ -204,20 +221,43 @@ func (m *member) takeLockOn(ctx context.Context, n Node) error {
 	return m.run.warn("preflight", "%s cannot be locked against other runs (%s)", m.host(), lockProblem(res))
 }
 
-// hold starts a command that prints a line and then stays until its input ends.
-// It returns once the line came, with what ends the command, or once the command
-// ended by itself, with its result.
-func hold(ctx context.Context, n Node, c remote.Command) (release func(), res remote.Result, err error) {
+// A holding is a command that stays until it is released.
+type holding struct {
+	release func()
+	ended   func() bool // by itself, and not because the connection did
+}
+
+// hold starts a command that prints a line and then stays until its input ends,
+// and sends it an empty line at every interval. It returns once the line came, or
+// once the command ended by itself, with its result.
+func hold(ctx context.Context, n Node, c remote.Command, every time.Duration) (h *holding, res remote.Result, err error) {
 	stdin, input := io.Pipe()
 	stdout, output := io.Pipe()
 	var stderr bytes.Buffer
+	var result remote.Result // and why there is none: known when done is closed
+	var failed error
 	c.Stdin = stdin
 	hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() { // ended by release, or by the command
 		defer close(done)
-		res, err = n.Stream(hctx, c, output, &stderr)
+		result, failed = n.Stream(hctx, c, output, &stderr)
 		output.Close()
+		stdin.Close() // nobody reads it any more
+	}()
+	go func() { // ends with the input, at the latest with the command
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+			}
+			if _, err := io.WriteString(input, "\n"); err != nil {
+				return
+			}
+		}
 	}()
 	line := make(chan bool, 1)
 	go func() { // ends with the output
@@ -242,12 +282,19 @@ func hold(ctx context.Context, n Node, c remote.Command) (release func(), res re
 		return nil, remote.Result{}, ctx.Err()
 	case held := <-line:
 		if held {
-			return end, remote.Result{}, nil
+			return &holding{release: end, ended: func() bool {
+				select {
+				case <-done:
+					return failed == nil
+				default:
+					return false
+				}
+			}}, remote.Result{}, nil
 		}
 	}
 	end()
-	res.Stderr = stderr.Bytes()
-	return nil, res, err
+	result.Stderr = stderr.Bytes()
+	return nil, result, failed
 }
 
 // holdGrace is how long a held command may take to notice the end of its input.

@@ -170,6 +170,9 @@ func (x *run) startServer(ctx context.Context, c plan.Cell, repeat int) error {
 
 // prepareServer makes a node ready for its rank.
 func (m *member) prepareServer(ctx context.Context, session int, c plan.Cell, repeat int) (*process, error) {
+	if err := m.stillLocked(ctx); err != nil {
+		return nil, err
+	}
 	limit := time.Duration(0)
 	if m.attached {
 		// In a container that outlives runs the server of a run whose launcher

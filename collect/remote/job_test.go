@@ -304,3 +304,41 @@ func parent(t *testing.T, pid int) int {
 	must(t, err)
 	return n
 }
+
+// TestJobHelpersEnd: what watches a lease ends with the job and is not left to
+// sleep until its next look.
+func TestJobHelpersEnd(t *testing.T) {
+	t.Parallel()
+	tick := 100_000 + os.Getpid()%10_000*20 // seconds; a number that only this process sleeps for
+	for i, r := range []Runner{local{}, local{path: withoutSetsid(t)}} {
+		for k := range 5 { // a helper may be met at any point of its loop
+			tick := tick + 5*i + k
+			j := Job{Dir: filepath.Join(t.TempDir(), "job"), Args: []string{"true"}, Lease: time.Duration(6*tick) * time.Second}
+			start(t, r, j)
+			s, err := j.Wait(t.Context(), r)
+			must(t, err)
+			if s.Phase != JobExited || s.ExitCode != 0 {
+				t.Fatalf("state %+v", s)
+			}
+			for _, text := range []string{j.Dir, "sleep\x00" + strconv.Itoa(tick) + "\x00"} {
+				if left := naming(t, text); len(left) > 0 {
+					t.Errorf("the job has ended and left %q", left)
+				}
+			}
+		}
+	}
+}
+
+// naming lists the command lines that hold a text.
+func naming(t *testing.T, text string) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	for _, f := range files {
+		b, err := os.ReadFile(f) // it may have ended by now
+		if err == nil && bytes.Contains(b, []byte(text)) {
+			out = append(out, strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	return out
+}

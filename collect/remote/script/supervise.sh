@@ -26,12 +26,14 @@ watch=
 if [ -n "$lease" ]; then
 	(
 		exec 9>&-
-		trap 'kill "$s"; exit' TERM
+		# By $!, because TERM may come before anything could be made of it; before
+		# the first sleep it is the job itself, which has ended. And KILL, because
+		# a child that is not yet sleep may still have our trap, and lose the signal.
+		trap '[ "$!" = "$p" ] || { kill -s KILL "$!"; wait "$!"; }; exit' TERM
 		old= missed=0
 		while :; do
 			sleep "$tick" &
-			s=$!
-			wait "$s"
+			wait "$!"
 			new=
 			IFS= read -r new <"$lease"
 			if [ "$new" = "$old" ]; then missed=$((missed + 1)); else missed=0 old=$new; fi
@@ -47,5 +49,8 @@ rc=$?
 why=
 [ ! -e "$d/why" ] || IFS= read -r why <"$d/why"
 # A job killed for its lease leaves only when all of its processes are gone.
-if [ -n "$why" ]; then wait "$watch"; elif [ -n "$watch" ]; then kill "$watch"; fi
+if [ -n "$why" ]; then wait "$watch"; elif [ -n "$watch" ]; then
+	kill "$watch"
+	wait "$watch" # nothing of ours outlives the job
+fi
 printf '%s %s\n' "$rc" "$why" >"$d/status.new" && mv "$d/status.new" "$d/status"
