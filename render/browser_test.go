@@ -222,7 +222,7 @@ func TestInBrowser(t *testing.T) {
 	t.Run("scale", func(t *testing.T) { testScale(ctx, t, page) })
 	t.Run("reachable", func(t *testing.T) { testReachable(ctx, t) })
 	t.Run("axe", func(t *testing.T) { testAxe(ctx, t) })
-	t.Run("paper", func(t *testing.T) { testPaper(ctx, t) })
+	t.Run("paper", func(t *testing.T) { testPaper(ctx, t, page) })
 	t.Run("narrow", func(t *testing.T) {
 		if err := chromedp.Do(ctx, chromedp.EmulateViewport(390, 1400)); err != nil {
 			t.Fatal(err)
@@ -434,7 +434,11 @@ func testReachable(ctx context.Context, t *testing.T) {
 // testPaper prints the page: the first sheet alone says what may ship and why
 // not, every sheet says whose it is and which of how many, and a table that goes
 // on to another sheet has its head there too.
-func testPaper(ctx context.Context, t *testing.T) {
+func testPaper(ctx context.Context, t *testing.T, page string) {
+	// As it was opened: cells are closed, and no chart below the first screen drawn.
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(page)); err != nil {
+		t.Fatal(err)
+	}
 	res, err := chromedp.Call(ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PreferCSSPageSize: ptr(true), PrintBackground: ptr(true)})
 	if err != nil {
 		t.Fatal(err)
@@ -469,11 +473,14 @@ func testPaper(ctx context.Context, t *testing.T) {
 			}
 		}
 	}
+	if !strings.Contains(strings.Join(sheets, " "), "Concurrency (log₂)") {
+		t.Error("no chart is drawn on paper")
+	}
 	if told < len(sheets)/2 {
 		t.Errorf("%d of %d sheets say whose they are and which of how many", told, len(sheets))
 	}
-	if gates < 3 {
-		t.Errorf("gates of all cells are on %d sheets only", gates)
+	if n := strings.Count(strings.Join(sheets, " "), "Gates, set in"); gates < 3 || n != 7 {
+		t.Errorf("gates of %d cells are on %d sheets, want all 7 that were measured", n, gates)
 	}
 }
 
