@@ -26,11 +26,12 @@ func Loose(name string, data []byte) ([]*artifact.Run, error) {
 	return runsOf(sources), nil
 }
 
-// LooseSources is [Loose] for [DB.LoadSources].
+// LooseSources is [Loose] for [DB.LoadSources]. Of a history with lines that cannot
+// be used it returns the rest beside the error.
 func LooseSources(name string, data []byte) ([]*Source, error) {
-	parts, history, err := ingest.Split(name, data)
-	if err != nil {
-		return nil, err
+	parts, history, broken := ingest.Split(name, data)
+	if broken != nil && len(parts) == 0 {
+		return nil, broken
 	}
 	if !history {
 		s, err := looseRun(name, data)
@@ -52,7 +53,7 @@ func LooseSources(name string, data []byte) ([]*Source, error) {
 		}
 		runs = append(runs, s)
 	}
-	return runs, nil
+	return runs, broken
 }
 
 // looseSuite is the suite of results that belong to no run.

@@ -379,12 +379,12 @@ func looseRuns(path string, size int64, known warehouse.Inventory) []loadedRun {
 		return []loadedRun{{path: path, run: &artifact.Run{Meta: artifact.Meta{RunID: id}}}}
 	}
 	sources, err := warehouse.LooseSources(path, data)
-	if err != nil {
-		return []loadedRun{{path: path, err: badData("%v", err)}} // it names the file
-	}
 	var out []loadedRun
 	for _, s := range sources {
 		out = append(out, loadedRun{path: path, run: s.Run, src: s})
+	}
+	if err != nil {
+		out = append(out, loadedRun{path: path, err: badData("%v", err)}) // it names the file
 	}
 	return out
 }

@@ -25,7 +25,8 @@ type Part struct {
 
 // Split cuts a history of many published runs into its parts: the data.js of a
 // benchmark dashboard, its entries as JSON lines, or the CSV files made of them.
-// ok is false for any other file. name is for messages.
+// ok is false for any other file. Lines that cannot be used are an error beside the
+// parts of the others. name is for messages.
 func Split(name string, data []byte) (parts []Part, ok bool, err error) {
 	switch {
 	case isDashboard(data):
@@ -38,9 +39,18 @@ func Split(name string, data []byte) (parts []Part, ok bool, err error) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, true, fmt.Errorf("%s: %w", name, err)
+		return parts, true, fmt.Errorf("%s: %w", name, err)
 	}
 	return parts, true, nil
+}
+
+// few joins errors, of many the first ones and their number.
+func few(errs []error) error {
+	const most = 5
+	if n := len(errs); n > most {
+		errs = append(errs[:most:most], fmt.Errorf("and %d lines more", n-most))
+	}
+	return errors.Join(errs...)
 }
 
 func part(data []byte, accuracy bool) Part {
@@ -95,18 +105,24 @@ func isEntryLines(data []byte) bool {
 
 func splitEntryLines(data []byte) ([]Part, error) {
 	var parts []Part
+	var broken []error
 	for at := skipSpace(data, 0); at < len(data); at = skipSpace(data, at) {
 		v, _, end, err := strictjson.ParseAt(data, at, ciOptions)
-		if err != nil {
-			return nil, err
+		switch {
+		case err != nil: // the others are on lines of their own
+			broken = append(broken, fmt.Errorf("line %d is not used: %w", strictjson.PosAt(data, at).Line, err))
+			end = len(data)
+			if n := bytes.IndexByte(data[at:], '\n'); n >= 0 {
+				end = at + n
+			}
+		case !isEntry(v):
+			broken = append(broken, fmt.Errorf("line %d is no dashboard entry", strictjson.PosAt(data, v.Offset).Line))
+		default:
+			parts = append(parts, splitEntry(data, v)...)
 		}
-		if !isEntry(v) {
-			return nil, fmt.Errorf("line %d is no dashboard entry", strictjson.PosAt(data, v.Offset).Line)
-		}
-		parts = append(parts, splitEntry(data, v)...)
 		at = end
 	}
-	return parts, nil
+	return parts, few(broken)
 }
 
 func isEntry(v *strictjson.Value) bool {

@@ -14,10 +14,12 @@ import (
 func isCICSV(data []byte) bool {
 	head, _, _ := bytes.Cut(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("\n"))
 	h := "," + strings.TrimSpace(string(head)) + ","
-	return strings.HasPrefix(h, ",date_ms,") && strings.Contains(h, ",backend,") && (strings.Contains(h, ",model,") && strings.Contains(h, ",conc,") || strings.Contains(h, ",bench,") && strings.Contains(h, ",value,"))
+	return strings.Contains(h, ",date_ms,") && strings.Contains(h, ",backend,") && (strings.Contains(h, ",model,") && strings.Contains(h, ",conc,") || strings.Contains(h, ",bench,") && strings.Contains(h, ",value,"))
 }
 
-// splitCSV groups the rows by what measured them; the rows stay as written.
+// splitCSV groups the rows by what measured them; the rows stay as written. Rows
+// that cannot be read, such as the last one of a file that was cut, are left out
+// and told in the error.
 func splitCSV(data []byte) ([]Part, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	r := csv.NewReader(bytes.NewReader(data))
@@ -28,6 +30,7 @@ func splitCSV(data []byte) ([]Part, error) {
 	header := data[:r.InputOffset()]
 	groups := make(map[string][]byte)
 	var order []string
+	var broken []error
 	for {
 		start := r.InputOffset()
 		row, err := r.Read()
@@ -35,7 +38,11 @@ func splitCSV(data []byte) ([]Part, error) {
 			break
 		}
 		if err != nil {
-			return nil, err
+			if r.InputOffset() == start {
+				return nil, err
+			}
+			broken = append(broken, fmt.Errorf("not used: %w", err))
+			continue
 		}
 		get := columns(head, row)
 		model, _ := ciModel(get("model"))
@@ -54,7 +61,7 @@ func splitCSV(data []byte) ([]Part, error) {
 	for _, key := range order {
 		parts = append(parts, part(groups[key], accuracy))
 	}
-	return parts, nil
+	return parts, few(broken)
 }
 
 func columns(head, row []string) func(string) string {

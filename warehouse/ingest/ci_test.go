@@ -90,6 +90,31 @@ func TestSplitByHardware(t *testing.T) {
 	}
 }
 
+// TestSplitBroken: a file that was cut while it was written gives what is whole in
+// it, and says which line is not.
+func TestSplitBroken(t *testing.T) {
+	t.Parallel()
+	const head = "date_ms,backend,model,isl,osl,conc,output_tput\n"
+	entry := `{"commit": {"id": "c"}, "date": %d, "benches": [{"name": "m 1/1 c=1 throughput (tok/s)", "value": 1}]}`
+	for name, tt := range map[string]struct {
+		data  string
+		parts int
+		want  string
+	}{
+		"cut row":       {head + "1,ATOM,m,1,1,1,5\n2,ATOM,m,1,1,1,6\n3,ATOM,m", 2, "line 4"},
+		"row too long":  {head + "1,ATOM,m,1,1,1,5,000\n2,ATOM,m,1,1,1,6\n", 1, "line 2"},
+		"other order":   {"output_tput,conc,osl,isl,model,backend,date_ms\n5,1,1,1,m,ATOM,1\n", 1, ""},
+		"cut entry":     {fmt.Sprintf(entry, 1) + "\n" + fmt.Sprintf(entry, 2) + "\n" + entry[:40], 2, "line 3 is not used"},
+		"foreign entry": {fmt.Sprintf(entry, 1) + "\n{\"a\": 1}\n" + fmt.Sprintf(entry, 2), 2, "line 2 is no dashboard entry"},
+		"all cut":       {head + "1,ATOM\n2\n3\n4\n5\n6\n7\n", 0, "and 2 lines more"},
+	} {
+		parts, ok, err := Split("h", []byte(tt.data))
+		if !ok || len(parts) != tt.parts || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %d parts, %t, %v; want %d, %q", name, len(parts), ok, err, tt.parts, tt.want)
+		}
+	}
+}
+
 // TestNames: what dashboards pack into names, in every spelling they had.
 func TestNames(t *testing.T) {
 	t.Parallel()
