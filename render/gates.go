@@ -309,7 +309,7 @@ func (b *builder) cellCards() *Section {
 			if c.State != warehouse.Error || len(c.gates)+len(c.metrics) > 0 {
 				card.Tables = []*Table{slim(b.cellGates(c, false)), slim(cellMetrics(c))}
 			}
-			card.Commands = commands(b.attempts[c.CellKey])
+			card.Commands = append(b.rawFiles(c), commands(b.attempts[c.CellKey])...)
 		case c.attention():
 			card.Lazy = true
 			if t := slim(b.cellGates(c, true)); t.Rows != nil {
@@ -325,6 +325,20 @@ func (b *builder) cellCards() *Section {
 	}
 	s.Count, s.Lazy = strconv.Itoa(len(b.cells)), b.large()
 	return s
+}
+
+// rawFiles are the files that a cell's numbers were read from.
+func (b *builder) rawFiles(c *cell) []Field {
+	var paths []string
+	for _, a := range b.d.Artifacts {
+		if a.CellKey == c.CellKey && a.Path != "" {
+			paths = append(paths, text(a.Path))
+		}
+	}
+	if paths == nil {
+		return nil
+	}
+	return []Field{{Label: "Raw result, as kept in the run directory; its SHA-256 is in Artefacts", Value: strings.Join(paths, "\n")}}
 }
 
 // gateSummary is a cell's gates in one line: how many, and the tightest.

@@ -67,6 +67,9 @@ func (b *builder) charts() *Section {
 		}
 		s.Shapes = append(s.Shapes, sh)
 	}
+	if t := b.peaks(shapes); t.Rows != nil {
+		s.Tables = []*Table{t}
+	}
 	if points > 0 && points < len(shapes) {
 		s.Intro += " Shapes of one concurrency have no curve; their numbers are in Results."
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"cvs/collect/metric"
-	"cvs/warehouse"
 )
 
 // The keys of the sidecar that the older suite's interactive viewer reads. They
@@ -141,24 +140,13 @@ func (b *builder) sideCharts(s *sidecar) {
 // highest concurrency is the peak and no more than 1 % above the one before it.
 func sweepOf(g *group) sideSweep {
 	s := sideSweep{ISL: strconv.Itoa(g.isl), OSL: strconv.Itoa(g.osl), Cells: len(g.cells)}
-	cells := slices.Clone(g.cells)
-	slices.SortStableFunc(cells, func(x, y *cell) int { return x.Concurrency - y.Concurrency })
-	var best, last, before *cell
-	value := func(c *cell) float64 { return *c.metric(metric.Headline).Value }
-	for _, c := range cells {
-		if v := c.metric(metric.Headline).Value; c.State == warehouse.Error || v == nil || !finite(*v) {
-			continue
-		}
-		before, last = last, c
-		if best == nil || value(c) > value(best) {
-			best = c
-		}
-	}
-	if best == nil {
+	curve := g.curve()
+	if len(curve) == 0 {
 		return s
 	}
+	best, last := peakOf(curve), curve[len(curve)-1]
 	s.Peak, s.Conc, s.TTFT = num(best.metric(metric.Headline).Value), &best.Concurrency, num(best.metric("mean_ttft_ms").Value)
-	s.Saturated = before != nil && best == last && value(last) <= 1.01*value(before)
+	s.Saturated = len(curve) > 1 && best == last && output(last) <= 1.01*output(curve[len(curve)-2])
 	return s
 }
 

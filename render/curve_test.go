@@ -104,3 +104,35 @@ func TestOneConcurrency(t *testing.T) {
 		t.Errorf("of two shapes %d are drawn: %s", len(s.Shapes), s.Intro)
 	}
 }
+
+// The end of a curve in words, by the vectors that the older suite gets wrong.
+func TestPeaks(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		values []float64 // at 64, 128 and so on
+		want   string
+	}{
+		{[]float64{2412.6, 3905.4}, "3,905.4|128|still rising"},
+		{[]float64{100, 100.5}, "100.5|128|saturated"},
+		{[]float64{100, 100}, "100.0|64|saturated"},
+		{[]float64{100, 90}, "100.0|64|past the knee: −10.0 % at 128"},
+		{[]float64{100, 120, 119.5}, "120.0|128|saturated"},
+		{[]float64{100}, ""},
+	} {
+		d := &Data{}
+		for i, v := range tc.values {
+			k := key(1024, 64<<i)
+			d.Cells = append(d.Cells, warehouse.CellStatusRow{CellKey: k, Combo: "w", ISL: 1024, OSL: 1024, Concurrency: 64 << i, State: warehouse.Pass, Planned: true})
+			d.Metrics = append(d.Metrics, warehouse.MetricRow{CellKey: k, Metric: "output_throughput", Value: ptr(v)})
+		}
+		got := ""
+		for _, table := range section(t, Build(d, testOptions), "charts").Tables {
+			for _, r := range table.Rows {
+				got += r.Cells[1].Text + "|" + r.Cells[2].Text + "|" + r.Cells[4].Text
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%v: %q, want %q", tc.values, got, tc.want)
+		}
+	}
+}
