@@ -6,6 +6,17 @@
 // more. The file is a cache: it may be deleted and built again from the run
 // directories at any time.
 //
+// Questions about one run share what the views compute (slice.go), and runs are
+// compared within the few that macro compared_runs finds, so that a history of
+// ten thousand runs is asked about its newest at little more than the cost of a
+// thousand:
+//
+//	go test ./warehouse -run NONE -bench Scale -benchtime 1x -timeout 60m
+//	go test ./cmd/cvs -run NONE -bench DeckCommand -benchtime 5x
+//
+// print what each question takes at 1,000 and 10,000 runs, and what the command
+// that makes a deck takes and holds at 14 to 5,000 cells.
+//
 // It must not know how results were collected, nor how they are shown. It reads
 // no environment and no clock, and is the only package that touches DuckDB.
 package warehouse
