@@ -129,10 +129,10 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if strings.Contains(path, "?") {
 		return nil, fmt.Errorf("open warehouse %s: the path must not hold a question mark", path)
 	}
-	if o.ReadOnly {
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("open warehouse: %w", err)
-		}
+	if st, err := os.Stat(path); o.ReadOnly && err != nil {
+		return nil, fmt.Errorf("open warehouse: %w", err)
+	} else if err == nil && !st.Mode().IsRegular() { // DuckDB would wait for a pipe for ever
+		return nil, fmt.Errorf("open warehouse %s: expected a DuckDB file, found a folder, a pipe or a device", path)
 	}
 	if path != "" && !o.ReadOnly {
 		if err := create(ctx, path); err != nil {

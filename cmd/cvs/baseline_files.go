@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,17 +44,9 @@ func baselineFile(e *env, origin, path string) (*warehouse.Baseline, error) {
 }
 
 func readBaseline(path string) (*warehouse.Baseline, error) {
-	f, err := os.Open(path)
+	data, err := readInput(path, maxBaselineFile)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxBaselineFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(data) > maxBaselineFile {
-		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxBaselineFile)
 	}
 	return warehouse.ReadBaseline(path, data)
 }

@@ -198,7 +198,7 @@ func bundleTime(e *env, list []packed) (time.Time, error) {
 func redactRuns(e *env, o bundleOptions, list []packed, tmp string, info *evidence.Info) ([]packed, *evidence.Redactor, error) {
 	var key []byte
 	if o.redactKey != "" {
-		data, err := os.ReadFile(o.redactKey)
+		data, err := readInput(o.redactKey, maxInputFile)
 		if err != nil {
 			return nil, nil, badInput("--redact-key: %v", err)
 		}
@@ -224,7 +224,7 @@ func redactRuns(e *env, o bundleOptions, list []packed, tmp string, info *eviden
 			continue
 		}
 		for _, f := range p.loose {
-			data, err := os.ReadFile(f.path)
+			data, err := readInput(f.path, maxResultFile)
 			if err != nil {
 				return nil, nil, badStore(err)
 			}

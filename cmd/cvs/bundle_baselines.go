@@ -31,7 +31,7 @@ func (o *bundleOptions) baselinesGiven(e *env, names *evidence.Redactor) ([]pack
 		if file == "" {
 			return nil
 		}
-		data, err := os.ReadFile(file)
+		data, err := readInput(file, maxResultFile)
 		if err != nil {
 			return badInput("baseline: %v", err)
 		}

@@ -157,6 +157,9 @@ func packLoose(e *env, arg string) (packed, error) {
 		return p, badStore(err)
 	}
 	if !st.IsDir() {
+		if err := regular(arg); err != nil {
+			return p, badInput("%v", err)
+		}
 		p.loose = append(p.loose, looseFile{path.Join(evidence.LooseDir, p.id), arg})
 	} else {
 		err := filepath.WalkDir(arg, func(file string, d fs.DirEntry, err error) error {

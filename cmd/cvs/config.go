@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"sort"
@@ -333,7 +332,7 @@ func completeProfiles(cmd *cobra.Command, _ []string, typed string) ([]string, c
 // profileNames lists the profiles of a config file, in file order; a file
 // without profiles has the implicit one.
 func profileNames(file string) ([]string, error) {
-	data, err := os.ReadFile(file)
+	data, err := readInput(file, maxInputFile)
 	if err != nil {
 		return nil, err
 	}

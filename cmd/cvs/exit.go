@@ -114,7 +114,11 @@ func message(err error) string {
 	if errors.Is(err, errDone) {
 		return ""
 	}
-	return strings.TrimSpace(err.Error())
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	for i, l := range lines { // names of files and texts of others are in it
+		lines[i] = visible(l)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // didYouMean is ", did you mean X?" for a near miss, else "".

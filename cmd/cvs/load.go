@@ -490,7 +490,9 @@ func (l *loading) unusable(ctx context.Context, runIDs []string) {
 	}
 	for _, id := range runIDs {
 		for _, q := range rows[id] {
-			l.errs = append(l.errs, badData("%s: %s", strings.Join(nonEmpty(q.Path, q.CellKey), " "), q.Message))
+			// a message about reading a loose file names it already
+			where := strings.Join(nonEmpty(q.Path, q.CellKey), " ")
+			l.errs = append(l.errs, badData("%s: %s", where, strings.TrimPrefix(q.Message, where+": ")))
 		}
 		delete(rows, id) // once, if the run was given twice
 	}

@@ -73,7 +73,7 @@ func compareThresholds(ctx context.Context, e *env, dir, file string) (*threshol
 // thresholdsFor reads the file for the run's own config: the copies that the run
 // kept are laid out with the new file in the place of the old.
 func thresholdsFor(e *env, r *artifact.Run, file string) ([]artifact.Threshold, error) {
-	text, err := os.ReadFile(file)
+	text, err := readInput(file, maxInputFile)
 	if err != nil {
 		return nil, badInput("--thresholds: %v", err)
 	}

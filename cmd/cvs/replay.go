@@ -113,6 +113,8 @@ func openBundle(ctx context.Context, file string) (dir string, info *evidence.In
 		if err := os.CopyFS(tmp, os.DirFS(file)); err != nil {
 			return "", nil, nil, badStore(fmt.Errorf("read bundle %s: %w", file, err))
 		}
+	} else if err := regular(file); err != nil {
+		return "", nil, nil, badInput("%v", err)
 	} else if err := evidence.Extract(ctx, file, tmp, evidence.DefaultLimits()); err != nil {
 		if ctx.Err() != nil {
 			return "", nil, nil, ctx.Err()

@@ -181,6 +181,9 @@ func readNote(e *env, file string) (string, error) {
 	}
 	in := e.stdin
 	if file != "-" {
+		if err := regular(file); err != nil {
+			return "", badInput("--note-file: %v", err)
+		}
 		f, err := os.Open(file)
 		if err != nil {
 			return "", badInput("--note-file: %v", err)

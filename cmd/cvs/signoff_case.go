@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"cvs/collect/artifact"
@@ -85,7 +84,7 @@ func readSigners(file string) (*signoff.Signers, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := readInput(file, maxInputFile)
 	if err != nil {
 		return nil, badInput("--allowed-signers: %v", err)
 	}
@@ -101,7 +100,7 @@ func readPolicy(file string) (*signoff.Policy, []byte, error) {
 	if file == "" {
 		return nil, nil, nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := readInput(file, maxInputFile)
 	if err != nil {
 		return nil, nil, badInput("--policy: %v", err)
 	}
@@ -117,7 +116,7 @@ func readWaivers(file string) (*signoff.Waivers, []byte, error) {
 	if file == "" {
 		return nil, nil, nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := readInput(file, maxInputFile)
 	if err != nil {
 		return nil, nil, badInput("--waivers: %v", err)
 	}

@@ -33,7 +33,7 @@ func signingKey(ctx context.Context, e *env, name string) (ssh.Signer, func(), e
 	if name == "agent" {
 		return agentKey(e, nil)
 	}
-	data, err := os.ReadFile(name)
+	data, err := readInput(name, maxInputFile)
 	if err != nil {
 		return nil, nothing, badInput("--key: %v", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"cvs/collect/signoff"
 	"cvs/collect/strictjson"
 	"cvs/warehouse"
+	"cvs/warehouse/ingest"
 )
 
 // inputOptions name the three input files; several commands share them.
@@ -97,7 +98,7 @@ type foreignMeta struct {
 }
 
 func readForeignMeta(path string) (*foreignMeta, error) {
-	data, err := os.ReadFile(path)
+	data, err := readInput(path, maxInputFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &foreignMeta{}, nil
 	}
@@ -198,6 +199,8 @@ type loadedRun struct {
 	run  *artifact.Run
 	err  error
 	src  *warehouse.Source // of a loose file: what was read of it already
+	// the file is no result that we know, and not one that is damaged
+	unknown bool
 }
 
 // A finding is a loadedRun or, not read yet, a file that may hold loose results.
@@ -215,7 +218,8 @@ func (f finding) read(known warehouse.Inventory) []loadedRun {
 	}
 	found := looseRuns(f.path, f.size, known)
 	for i, l := range found {
-		if l.err != nil && f.listed {
+		// beside results lies much else, but one that is cut off or locked away is missed
+		if f.listed && l.unknown {
 			found[i].err = &skippedError{f.path, strings.TrimPrefix(l.err.Error(), f.path+": ")}
 		}
 	}
@@ -369,11 +373,16 @@ func folderID(r *artifact.Run) string {
 // looseRuns wraps a result file that stands alone: run id from its hash, time
 // from its content where it states one (decision 31). A published history is as
 // many runs as it holds. A file that is among the known ones is not parsed: its
-// run has an id and nothing else. size is what [readSized] wants.
+// run has an id and nothing else. size is what [readSized] wants, of a file that is
+// known to be one.
 func looseRuns(path string, size int64, known warehouse.Inventory) []loadedRun {
-	data, err := readSized(path, size)
+	read := func() ([]byte, error) { return readSized(path, size) }
+	if size <= 0 || size > 1<<20 {
+		read = func() ([]byte, error) { return readInput(path, maxResultFile) }
+	}
+	data, err := read()
 	if err != nil {
-		return []loadedRun{{path: path, err: badStore(err)}}
+		return []loadedRun{{path: path, err: notRead(path, err)}}
 	}
 	if id, ok := known.Has(data); ok {
 		return []loadedRun{{path: path, run: &artifact.Run{Meta: artifact.Meta{RunID: id}}}}
@@ -384,9 +393,25 @@ func looseRuns(path string, size int64, known warehouse.Inventory) []loadedRun {
 		out = append(out, loadedRun{path: path, run: s.Run, src: s})
 	}
 	if err != nil {
-		out = append(out, loadedRun{path: path, err: badData("%v", err)}) // it names the file
+		out = append(out, loadedRun{path: path, err: badData("%s", visible(err.Error())), // it names the file
+			unknown: errors.As(err, new(*ingest.UnknownError)) || !namedResult(path)})
 	}
 	return out
+}
+
+// namedResult reports whether a file that cannot be read was meant to be a result.
+func namedResult(path string) bool {
+	ext := strings.ToLower(filepath.Ext(path))
+	return ext == ".json" || ext == ".jsonl"
+}
+
+// notRead says why a file was not read: it is not there or no file (exit 2), or
+// the disk or the rights are at fault (exit 5).
+func notRead(path string, err error) error {
+	if st, serr := os.Stat(path); errors.Is(err, fs.ErrNotExist) || serr == nil && (!st.Mode().IsRegular() || st.Size() > maxResultFile) {
+		return badInput("%v", err)
+	}
+	return badStore(err)
 }
 
 // workspace is where runs and the warehouse lie (decision 38).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,11 +210,11 @@ func runBacktest(ctx context.Context, e *env, store storeOptions, path, series s
 
 // readSpecs reads the cells of a threshold file, of one profile or of all.
 func readSpecs(path string) ([]warehouse.Spec, error) {
-	data, err := os.ReadFile(path)
+	data, err := readInput(path, maxInputFile)
 	if err != nil {
 		return nil, badInput("%v", err)
 	}
-	v, _, err := strictjson.Parse(data, strictjson.Options{MaxBytes: 64 << 20})
+	v, _, err := strictjson.Parse(data, strictjson.Options{MaxBytes: maxInputFile})
 	if err != nil {
 		return nil, badInput("%s: %v", path, err)
 	}

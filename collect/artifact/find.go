@@ -14,6 +14,9 @@ import (
 // whose run.json has a format_version, or whose run.json is damaged but stands
 // beside other parts of one. Other layouts have a run.json too.
 func IsRunDir(path string) bool {
+	if st, err := os.Stat(path); err != nil || !st.IsDir() {
+		return false // opening a pipe would wait for a writer
+	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return false
