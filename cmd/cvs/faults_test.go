@@ -167,7 +167,7 @@ func (c *runCase) loads(code int, cells []string) *artifact.Run {
 	}
 	db := filepath.Join(c.t.TempDir(), "w.duckdb")
 	res := cvsCommand(c.t, nil, "load", dir, "--warehouse", db)
-	if want := fmt.Sprintf("%s (%d results)", filepath.Base(dir), len(cells)); res.code != code || !strings.Contains(res.stdout, want) || code == 3 && !strings.Contains(res.stderr, "was cut off") {
+	if want := fmt.Sprintf("%s (%s)", filepath.Base(dir), count(len(cells), "result")); res.code != code || !strings.Contains(res.stdout, want) || code == 3 && !strings.Contains(res.stderr, "was cut off") {
 		c.t.Errorf("cvs load: exit %d, want %d and %q\n%s%s", res.code, code, want, res.stdout, res.stderr)
 	}
 	const query = "SELECT cell_id FROM cell_status WHERE state = 'error' AND (reason IS NULL OR reason LIKE '%no result file was found%')"

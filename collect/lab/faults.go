@@ -187,12 +187,15 @@ func writeFaults(nodeDir string, f Faults) error {
 	return writeJSON(filepath.Join(nodeDir, "faults.json"), f)
 }
 
+// writeJSON writes state of the lab itself: its unfinished file lies beside it,
+// not in the TMPDIR of whoever runs in a node, where it would look like something
+// a killed sweep left behind.
 func writeJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, append(data, '\n'), 0o600)
+	return renameio.WriteFile(path, append(data, '\n'), 0o600, renameio.WithTempDir(filepath.Dir(path)))
 }
 
 // concerns reports whether client faults are meant for a client of that shape.
