@@ -30,7 +30,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -173,37 +172,6 @@ func openMeasured(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	return Open(ctx, path, o)
-}
-
-// create makes an empty database file at path unless there is one. DuckDB's own
-// creation is not safe against a second process that opens the file before its
-// header is written: both fail and leave an invalid file. So the file is made
-// under another name and linked into place whole.
-func create(ctx context.Context, file string) error {
-	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(file), ".cvs-warehouse-*")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	fresh := &DB{path: filepath.Join(dir, "new.duckdb")}
-	if err := fresh.connect(ctx, Options{Bulk: true}); err != nil {
-		return err
-	}
-	if err := fresh.prepare(ctx); err != nil {
-		return errors.Join(err, fresh.db.Close())
-	}
-	if err := fresh.db.Close(); err != nil {
-		return err
-	}
-	switch err := os.Link(fresh.path, file); {
-	case err == nil, errors.Is(err, fs.ErrExist): // another process was faster
-		return nil
-	default: // a file system without hard links; here two first loaders could still race
-		return os.Rename(fresh.path, file)
-	}
 }
 
 func (w *DB) connect(ctx context.Context, o Options) error {
