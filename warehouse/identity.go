@@ -43,14 +43,12 @@ func (b *batch) identify(s *sampleRow) {
 		{"max_concurrency", id.Concurrency, c.Concurrency},
 		{"the input length", id.ISL, c.ISL},
 		{"the output length", id.OSL, c.OSL},
+		{"tensor parallelism", id.TP, b.meta.Identity.TP},
 	} {
-		if x.got != nil && *x.got != int64(x.want) {
+		if x.got != nil && x.want > 0 && *x.got != int64(x.want) {
 			s.unusable = true
 			b.problem(dataError, "identity", at, "%s is %d in the artifact, the cell has %d", x.what, *x.got, x.want)
 		}
-	}
-	if tp := b.meta.Identity.TP; id.TP != nil && tp > 0 && *id.TP != int64(tp) {
-		b.problem(warning, "identity", at, "tensor parallelism is %d in the artifact, the configuration has %d", *id.TP, tp)
 	}
 	b.checkPrompts(s, at)
 	if n := c.NumPrompts; id.NumPrompts != nil && n > 0 && *id.NumPrompts != int64(n) {

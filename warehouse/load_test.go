@@ -222,17 +222,19 @@ func TestIdentity(t *testing.T) {
 		state warehouse.State
 		code  string // of the problem
 		exit  int
+		said  string // in the reason of the cell
 	}{
 		{name: "as planned", data: resultJSON(2048), state: warehouse.Fail}, // ttft tier has only an info spec; tpot has none
 		{name: "other model", data: replace("org/M", "org/N"), state: warehouse.Error, code: "identity", exit: 3},
 		{name: "local path", data: replace("org/M", "/models/M"), state: warehouse.Fail, code: "model_path"},
 		{name: "other concurrency", data: replace(`"max_concurrency": 128`, `"max_concurrency": 64`), state: warehouse.Error, code: "identity", exit: 3},
 		{name: "other length", data: replace(`"best_of": 1`, `"random_input_len": 8192`), state: warehouse.Error, code: "identity", exit: 3},
+		{name: "other tensor parallelism", data: replace(`"best_of": 1`, `"tensor_parallel_size": "4"`), state: warehouse.Error, code: "identity", exit: 3},
 		{name: "silent", data: replace(`"model_id": "org/M"`, `"x": 1`), state: warehouse.Fail, code: "identity_unstated"},
 		{name: "a day old", data: replace("20260901-100500", "20260831-095959"), state: warehouse.Error, code: "stale", exit: 3},
 		{name: "another zone", data: replace("20260901-100500", "20260831-110000"), state: warehouse.Fail},
 		{name: "other gpu in the file", data: replace(`"best_of": 1`, `"gpu_name": "AMD Instinct MI300X"`), state: warehouse.Error, code: "gpu", exit: 3},
-		{name: "other gpu on the node", data: resultJSON(2048), meta: func(m *artifact.Meta) { m.Identity.GPUSeen = "MI355X gfx950" }, state: warehouse.Error, code: "gpu", exit: 3},
+		{name: "other gpu on the node", data: resultJSON(2048), meta: func(m *artifact.Meta) { m.Identity.GPUSeen = "MI355X gfx950" }, state: warehouse.Error, code: "gpu", exit: 3, said: "the node reports MI355X gfx950"},
 		{name: "unknown gpu", data: resultJSON(2048), meta: func(m *artifact.Meta) { m.Identity.GPUSeen = "AMD Radeon Graphics" }, state: warehouse.Fail, code: "gpu"},
 		{name: "two objects", data: append(resultJSON(900), append([]byte("\n"), resultJSON(2048)...)...), state: warehouse.Error, code: "ambiguous", exit: 3},
 		{name: "one object twice", data: append(resultJSON(900), append([]byte("\n"), resultJSON(900)...)...), state: warehouse.Fail, code: "twice"},
@@ -256,6 +258,9 @@ func TestIdentity(t *testing.T) {
 			}
 			if cells[0].State != tt.state {
 				t.Errorf("cell is %s, want %s: %s", cells[0].State, tt.state, cells[0].Reason)
+			}
+			if !strings.Contains(cells[0].Reason, tt.said) {
+				t.Errorf("the cell says %q, want %q in it", cells[0].Reason, tt.said)
 			}
 			codes := values(t, w, "SELECT code FROM problem WHERE run_id = ?", tt.name)
 			if tt.code != "" && !slices.Contains(codes, tt.code) || tt.code == "" && len(codes) > 0 {

@@ -34,17 +34,15 @@ func (b *batch) oneEach() {
 			continue
 		}
 		at := where{path: g[0].result.Path, cell: g[0].cell.Key}
-		same := true
-		var dates []string
+		var different []*sampleRow
+		var found []string
 		for _, s := range g {
-			same = same && sameResult(s, g[0])
-			d := s.Identity.Date
-			if d == "" {
-				d = fmt.Sprintf("%s line %d", s.result.Path, s.Line)
+			if !slices.ContainsFunc(different, func(d *sampleRow) bool { return sameResult(s, d) }) {
+				different = append(different, s)
 			}
-			dates = append(dates, d)
+			found = append(found, s.foundAt(g[0].result.Path))
 		}
-		if same {
+		if len(different) == 1 {
 			for _, s := range g[1:] {
 				s.unusable = true
 			}
@@ -54,8 +52,25 @@ func (b *batch) oneEach() {
 		for _, s := range g {
 			s.unusable = true
 		}
-		b.problem(dataError, "ambiguous", at, "%d different objects were found for one cell (%s): none is used", len(g), strings.Join(dates, ", "))
+		what := fmt.Sprintf("%d different objects", len(g))
+		if len(different) < len(g) {
+			what = fmt.Sprintf("%d objects, %d of them different,", len(g), len(different))
+		}
+		b.problem(dataError, "ambiguous", at, "%s were found for one cell (%s): none is used", what, strings.Join(found, ", "))
 	}
+}
+
+// foundAt tells one of several objects from the others: by its date, and by its
+// file where that is not the one already named.
+func (s *sampleRow) foundAt(named string) string {
+	what := s.Identity.Date
+	if what == "" {
+		what = fmt.Sprintf("line %d", s.Line)
+	}
+	if s.result.Path != named {
+		what += " in " + s.result.Path
+	}
+	return what
 }
 
 // newestAccuracy makes sure that one file speaks for an accuracy task: the one

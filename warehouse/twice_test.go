@@ -67,13 +67,15 @@ func TestResultsOfOneCell(t *testing.T) {
 	first := string(resultJSON(2048))
 	for name, x := range map[string]struct {
 		other, code string
+		said        string // in the message
 	}{
-		"the same":            {first, "twice"},
-		"indented":            {strings.ReplaceAll(first, ", ", " ,\n  "), "twice"},
-		"other order":         {strings.Replace(first, "{", `{"zzz": {"a": 1, "b": [1, 2]}, `, 1), "twice"},
-		"a digit":             {strings.Replace(first, "2048", "2048.0000001", 1), "ambiguous"},
-		"a key more":          {strings.Replace(first, "{", `{"extra": 1, `, 1), "ambiguous"},
-		"a key of other kind": {strings.Replace(first, "2048", `"2048"`, 1), "ambiguous"},
+		"the same":            {first, "twice", "found 2 times"},
+		"indented":            {strings.ReplaceAll(first, ", ", " ,\n  "), "twice", ""},
+		"other order":         {strings.Replace(first, "{", `{"zzz": {"a": 1, "b": [1, 2]}, `, 1), "twice", ""},
+		"a digit":             {strings.Replace(first, "2048", "2048.0000001", 1), "ambiguous", "2 different objects were found for one cell (20260901-100500, 20260901-100500 in results/isl1024_osl1024_conc128/again.json)"},
+		"a key more":          {strings.Replace(first, "{", `{"extra": 1, `, 1), "ambiguous", ""},
+		"a key of other kind": {strings.Replace(first, "2048", `"2048"`, 1), "ambiguous", ""},
+		"one of them twice":   {first + "\n" + strings.Replace(first, "2048", "900", 1), "ambiguous", "3 objects, 2 of them different, were found for one cell"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,6 +92,10 @@ func TestResultsOfOneCell(t *testing.T) {
 			said := values(t, w, "SELECT code FROM problem WHERE code IN ('ambiguous', 'twice')")
 			if strings.Join(said, " ") != x.code {
 				t.Errorf("said %q, want %s", said, x.code)
+			}
+			message := values(t, w, "SELECT message FROM problem WHERE code IN ('ambiguous', 'twice')")
+			if !strings.Contains(strings.Join(message, " "), x.said) {
+				t.Errorf("said %q, want %q in it", message, x.said)
 			}
 			n := values(t, w, "SELECT count(*) FROM metrics WHERE metric = 'output_throughput' AND value = 2048 AND repeats = 1")
 			if want := map[string]string{"twice": "1", "ambiguous": "0"}[x.code]; n[0] != want {

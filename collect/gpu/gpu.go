@@ -9,10 +9,13 @@ import (
 )
 
 // GFX maps AMD's accelerator names, without suffix letters, to their
-// architecture: the family name mi3xx stands for the first generation.
+// architecture: the family name mi3xx stands for the first generation, and an
+// architecture's own name for itself.
 func GFX(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	switch {
+	case namedGfx.FindString(name) == name:
+		return name
 	case name == "mi3xx", strings.HasPrefix(name, "mi300"), strings.HasPrefix(name, "mi308"), strings.HasPrefix(name, "mi325"):
 		return "gfx942"
 	case strings.HasPrefix(name, "mi350"), strings.HasPrefix(name, "mi355"):
@@ -66,7 +69,7 @@ func Compare(configured, seen string) Agreement {
 		result = Same
 	}
 	if name := Name(seen); name != "" {
-		family := strings.HasSuffix(strings.ToLower(configured), "xx")
+		family := strings.HasSuffix(strings.ToLower(configured), "xx") || strings.EqualFold(want, strings.TrimSpace(configured))
 		if family && GFX(name) != want || !family && !strings.EqualFold(name, strings.TrimSpace(configured)) {
 			return Another
 		}

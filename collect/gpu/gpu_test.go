@@ -4,7 +4,7 @@ import "testing"
 
 func TestGFX(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"mi3xx": "gfx942", " MI325X": "gfx942", "mi355x": "gfx950", "mi250x": "gfx90a", "h100": "", "": ""} {
+	for name, want := range map[string]string{"mi3xx": "gfx942", " MI325X": "gfx942", "mi355x": "gfx950", "mi250x": "gfx90a", "gfx950": "gfx950", "h100": "", "": ""} {
 		if got := GFX(name); got != want {
 			t.Errorf("GFX(%q) = %q, want %q", name, got, want)
 		}
@@ -27,6 +27,9 @@ func TestCompare(t *testing.T) {
 		{"mi300x", "lab-sim", Unknown},
 		{"mi300x", "", NothingSeen},
 		{"", "AMD Instinct MI300X", NothingSeen},
+		{"gfx942", "AMD Instinct MI325X gfx942", Same}, // an architecture stands for all of its GPUs
+		{"gfx942", "gfx950", Another},
+		{"GFX942", "AMD Instinct MI355X", Another},
 		{"h100", "AMD Instinct MI300X", Unknown},
 	} {
 		if got := Compare(c.configured, c.seen); got != c.want {

@@ -28,6 +28,7 @@ WITH w AS (
            max(value) FILTER (WHERE metric = 'duration') AS dur,
            max(value) FILTER (WHERE metric = 'total_input_tokens') AS t_in,
            max(value) FILTER (WHERE metric = 'total_output_tokens') AS t_out,
+           max({quality: quality, note: note}) FILTER (WHERE metric IN ('duration', 'total_input_tokens', 'total_output_tokens') AND quality NOT IN ('ok', 'null')) AS part_bad,
            max(value) FILTER (WHERE metric = 'mean_ttft_ms') AS ttft,
            max(quality) FILTER (WHERE metric = 'mean_ttft_ms') AS ttft_q,
            max(note) FILTER (WHERE metric = 'mean_ttft_ms') AS ttft_n,
@@ -39,6 +40,8 @@ WITH w AS (
            max(note) FILTER (WHERE metric = 'p99_itl_ms') AS itl99_n,
            max(value) FILTER (WHERE metric = 'median_itl_ms') AS itl50m,
            max(value) FILTER (WHERE NOT known AND key = 'p50_itl_ms') AS itl50p,
+           max({quality: quality, note: note}) FILTER (WHERE metric = 'median_itl_ms' AND quality NOT IN ('ok', 'null')) AS itl50m_bad,
+           max({quality: quality, note: note}) FILTER (WHERE NOT known AND key = 'p50_itl_ms' AND quality NOT IN ('ok', 'null')) AS itl50p_bad,
            max(value) FILTER (WHERE NOT known AND key = 'input_throughput') AS in_tput,
            max(value) FILTER (WHERE NOT known AND key = 'spec_decode_acceptance_rate') AS sd_rate,
            max(value) FILTER (WHERE NOT known AND key = 'spec_decode_acceptance_length') AS sd_len,
@@ -55,6 +58,7 @@ WITH w AS (
            r.tp, r.nnodes, r.scaling_baseline,
            r.tp * r.pp * r.dp AS gpus,
            coalesce(itl50p, itl50m) AS itl50,
+           CASE WHEN itl50p IS NULL THEN coalesce(itl50p_bad, itl50m_bad) END AS itl50_bad,
            coalesce(f_q, 'null') IN ('null', 'missing') AS f_absent
     FROM w
     JOIN run r ON r.run_id = w.run_id
@@ -66,14 +70,15 @@ WITH w AS (
            NOT f_absent AND f_q = 'ok' AND c + f < sent AS under,
            CASE WHEN f_absent THEN sent - c ELSE f END AS lost,
            -- sglang before 0.5 and vLLM of 2024 report both halves but not the sum
-           coalesce(tot_q, 'null') = 'null' AND (format = 'sglang_bench_serving' OR in_tput IS NOT NULL)
-               AND t_in IS NOT NULL AND t_out IS NOT NULL AND dur > 0 AS tot_made
+           coalesce(tot_q, 'null') = 'null' AND (format = 'sglang_bench_serving' OR in_tput IS NOT NULL) AS tot_sum,
+           tot_sum AND t_in IS NOT NULL AND t_out IS NOT NULL AND dur > 0 AS tot_made,
+           tot_sum AND part_bad IS NOT NULL AS tot_bad
     FROM x
 ), z AS (
     SELECT y.*,
            CASE WHEN tot_made THEN (t_in + t_out) / dur ELSE tot END AS total,
-           CASE WHEN tot_made THEN 'ok' ELSE tot_q END AS total_q,
-           CASE WHEN tot_made THEN NULL ELSE tot_n END AS total_n
+           CASE WHEN tot_made THEN 'ok' WHEN tot_bad THEN part_bad.quality ELSE tot_q END AS total_q,
+           CASE WHEN tot_made THEN NULL WHEN tot_bad THEN part_bad.note ELSE tot_n END AS total_n
     FROM y
 ), d AS (
     SELECT run_id, sample_no, cell_key, host, repeat, unnest(list_concat(copied, [
@@ -105,8 +110,8 @@ WITH w AS (
          raw_key: NULL::VARCHAR, text: NULL::VARCHAR, source: 1},
         {metric: 'total_token_throughput',
          value: CASE WHEN tot_made THEN total END,
-         quality: CASE WHEN tot_made THEN 'ok' ELSE 'missing' END,
-         note: 'derived: (total_input_tokens + total_output_tokens) / duration', raw_key: NULL, text: NULL, source: 1},
+         quality: CASE WHEN tot_made OR tot_bad THEN total_q ELSE 'missing' END,
+         note: coalesce(total_n, 'derived: (total_input_tokens + total_output_tokens) / duration'), raw_key: NULL, text: NULL, source: 1},
         {metric: 'per_gpu_throughput',
          value: total / nullif(gpus, 0),
          quality: CASE WHEN total_q IS NULL OR total_q = 'null' OR coalesce(gpus, 0) = 0 THEN 'missing' ELSE total_q END,
@@ -130,8 +135,9 @@ WITH w AS (
         {metric: 'decode_latency_ratio',
          value: itl99 / nullif(itl50, 0),
          quality: CASE WHEN itl99_q IS NULL OR itl99_q = 'null' THEN 'missing' WHEN itl99_q <> 'ok' THEN itl99_q
+                       WHEN itl50_bad IS NOT NULL THEN itl50_bad.quality
                        WHEN itl50 IS NULL OR itl50 = 0 THEN 'missing' ELSE 'ok' END,
-         note: coalesce(itl99_n, CASE WHEN itl50p IS NOT NULL THEN 'p99_itl_ms / p50_itl_ms' ELSE 'p99_itl_ms / median_itl_ms (the median is p50)' END),
+         note: coalesce(itl99_n, itl50_bad.note, CASE WHEN itl50p IS NOT NULL THEN 'p99_itl_ms / p50_itl_ms' ELSE 'p99_itl_ms / median_itl_ms (the median is p50)' END),
          raw_key: NULL, text: NULL, source: 1},
         {metric: 'scaling.efficiency_pct',
          value: 100 * o / nullif(scaling_baseline * nnodes, 0),

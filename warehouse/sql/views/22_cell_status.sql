@@ -27,13 +27,16 @@ WITH m AS (
            bool_or(status = 'failed') AS broke, bool_or(status = 'interrupted') AS stopped,
            any_value(reason ORDER BY repeat DESC) FILTER (WHERE status IN ('failed', 'interrupted', 'skipped', 'not_run') AND reason <> '') AS reason
     FROM attempt GROUP BY run_id, cell_key
+), g AS ( -- files are there, but the node they are of is not the one that was meant
+    SELECT run_id, any_value(message ORDER BY ordinal) AS contradiction
+    FROM problem WHERE code = 'gpu' AND severity = 'data_error' AND cell_key IS NULL GROUP BY run_id
 )
 SELECT e.run_id, e.ordinal, e.cell_key, e.cell_id, e.combo, e.isl, e.osl, e.concurrency, e.planned,
        CASE WHEN m.samples IS NULL THEN 'error'
             WHEN t.failed_tiers > 0 THEN 'fail'
             WHEN t.passed_tiers > 0 THEN 'pass'
             ELSE 'record' END AS state,
-       CASE WHEN m.samples IS NULL THEN 'no result: ' || coalesce(nullif(concat_ws('; ', a.reason, p.errors), ''), 'no result file was found')
+       CASE WHEN m.samples IS NULL THEN 'no result: ' || coalesce(nullif(concat_ws('; ', a.reason, p.errors), ''), g.contradiction, 'no result file was found')
             WHEN t.failed_tiers > 0 THEN t.why
             WHEN NOT r.enforce THEN 'thresholds are not enforced' || CASE WHEN t.would_fail > 0 THEN '; ' || t.would_fail || ' would fail' ELSE '' END
             WHEN t.passed_tiers > 0 THEN CASE WHEN t.skipped > 0 THEN t.skipped || ' skipped' END
@@ -50,7 +53,8 @@ JOIN run r ON r.run_id = e.run_id
 LEFT JOIN m ON m.run_id = e.run_id AND m.cell_key = e.cell_key
 LEFT JOIN t ON t.run_id = e.run_id AND t.cell_key = e.cell_key
 LEFT JOIN p ON p.run_id = e.run_id AND p.cell_key = e.cell_key
-LEFT JOIN a ON a.run_id = e.run_id AND a.cell_key = e.cell_key;
+LEFT JOIN a ON a.run_id = e.run_id AND a.cell_key = e.cell_key
+LEFT JOIN g ON g.run_id = e.run_id;
 COMMENT ON VIEW cell_status IS 'The verdict on each cell, also on those without a result; one row per run and cell';
 COMMENT ON COLUMN cell_status.run_id IS 'run';
 COMMENT ON COLUMN cell_status.ordinal IS 'order in the plan';

@@ -85,9 +85,9 @@ SELECT run_id, status, verdict, incomplete,
            CASE WHEN status = 'interrupted' THEN 'the run was interrupted' || coalesce(': ' || nullif(reason, ''), '')
                 WHEN status = 'failed' THEN 'the run failed' || coalesce(': ' || nullif(reason, ''), '')
                 WHEN status = 'running' THEN 'the run has not ended' END,
+           run_lines, error_lines, task_lines, fail_lines, check_lines,
            CASE WHEN NOT enforce THEN 'thresholds are not enforced' || coalesce(' (' || nullif(enforce_origin, '') || ')', '')
                 || CASE WHEN would_fail > 0 THEN ': ' || would_fail || ' would fail' ELSE '' END END,
-           run_lines, error_lines, task_lines, fail_lines, check_lines,
            CASE WHEN nothing THEN 'nothing was measured' END) AS reasons,
        enforce, simulated,
        expected::INTEGER AS expected, measured::INTEGER AS measured, cells::INTEGER AS cells,
@@ -104,7 +104,7 @@ COMMENT ON COLUMN run_status.verdict IS 'pass, fail or record';
 COMMENT ON COLUMN run_status.incomplete IS 'true: something planned has no result; never green';
 COMMENT ON COLUMN run_status.headline IS 'FAIL, INCOMPLETE, PASS or RECORD: the one word for people';
 COMMENT ON COLUMN run_status.exit_code IS '0, 1, 3, 4 or 130';
-COMMENT ON COLUMN run_status.reasons IS 'one reason a line';
+COMMENT ON COLUMN run_status.reasons IS 'one reason a line, what decides first';
 COMMENT ON COLUMN run_status.enforce IS 'true: thresholds gate';
 COMMENT ON COLUMN run_status.simulated IS 'true: the lab, not hardware';
 COMMENT ON COLUMN run_status.expected IS 'planned cells';
