@@ -121,7 +121,7 @@ func (b *batch) unreadable(err error, at where, orphan bool) {
 	severity, code := dataError, "broken"
 	if errors.As(err, &unknown) {
 		code = "unknown_format"
-		if at.cell == "" && !b.loose {
+		if at.cell == "" && at.task == "" && !b.loose {
 			severity = warning
 		}
 	}
@@ -211,13 +211,18 @@ func (b *batch) make(s *sampleRow) *cellRow {
 
 // accuracy reads lm-eval results; the layout says which task they belong to.
 func (b *batch) accuracy() {
+	type stranger struct {
+		err error
+		at  where
+	}
+	var strangers []stranger
 	for _, r := range b.run.Accuracy {
 		doc, err := b.parse(r)
 		b.artifact(r, "accuracy", nil, r.CellKey, doc)
 		at := where{path: r.Path, task: r.CellKey}
 		if err != nil {
 			if strings.HasPrefix(path.Base(r.Path), "results") {
-				b.unreadable(err, at, !b.tasks[r.CellKey] && !b.loose)
+				strangers = append(strangers, stranger{err, at})
 			}
 			continue
 		}
@@ -236,6 +241,14 @@ func (b *batch) accuracy() {
 			b.checkTime(s, at)
 			b.samples = append(b.samples, s)
 		}
+	}
+	for _, x := range strangers {
+		var unknown *ingest.UnknownError
+		if errors.As(x.err, &unknown) && slices.ContainsFunc(b.samples, func(s *sampleRow) bool { return s.task == x.at.task }) {
+			b.problem(warning, "unknown_format", x.at, "%s", x.err) // listed beside a result; alone it is what the task has instead
+			continue
+		}
+		b.unreadable(x.err, x.at, !b.tasks[x.at.task] && !b.loose)
 	}
 }
 

@@ -129,3 +129,36 @@ func TestNoPrompts(t *testing.T) {
 		}
 	}
 }
+
+// TestAccuracyNotRecognised: a file in the place of a task's result that is none
+// is what the task has instead of one; beside a result it is listed.
+func TestAccuracyNotRecognised(t *testing.T) {
+	t.Parallel()
+	strange := artifact.Result{Path: "accuracy/gsm8k/a/results_1.json", CellKey: "gsm8k", Data: []byte(`{"results": {}, "date": 1788264000.5}`)}
+	result := artifact.Result{Path: "accuracy/gsm8k/a/results_2.json", CellKey: "gsm8k",
+		Data: []byte(`{"results": {"gsm8k": {"alias": "gsm8k", "exact_match,strict-match": 0.9}}, "configs": {"gsm8k": {"task": "gsm8k"}}, "n-shot": {"gsm8k": 3}, "versions": {"gsm8k": 3}, "config": {"model": "local-completions"}}`)}
+	for name, x := range map[string]struct {
+		files              []artifact.Result
+		severity, state, s string
+	}{
+		"alone":           {[]artifact.Result{strange}, "data_error", "error", "accuracy/gsm8k/a/results_1.json: not recognised"},
+		"beside a result": {[]artifact.Result{strange, result}, "warning", "record", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := open(t, "")
+			run := sampleRun("r", resultJSON(2048))
+			run.Meta.Identity.Model = ""
+			run.Expected.Tasks = []artifact.ExpectedTask{{Kind: "accuracy", ID: "gsm8k"}}
+			run.Accuracy = x.files
+			load(t, w, run)
+			if got := values(t, w, "SELECT severity FROM problem WHERE task_id = 'gsm8k' AND code = 'unknown_format'"); strings.Join(got, " ") != x.severity {
+				t.Errorf("listed as %q, want %s", got, x.severity)
+			}
+			got := values(t, w, "SELECT state || ' ' || reason FROM check_gates WHERE target = 'gsm8k'")
+			if len(got) != 1 || !strings.HasPrefix(got[0], x.state+" ") || !strings.Contains(got[0], x.s) {
+				t.Errorf("the task is %q, want %s %s", got, x.state, x.s)
+			}
+		})
+	}
+}
