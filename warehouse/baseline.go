@@ -58,6 +58,10 @@ func ReadBaseline(name string, data []byte) (*Baseline, error) {
 	if cells == nil || cells.Kind != strictjson.Array {
 		return nil, fmt.Errorf("baseline %s: it has no list of cells", name)
 	}
+	// The older suite cuts its list to the first cells and keeps the whole aside.
+	if all := v.Get("datasets").Get("sweep").Get("all_cells"); all != nil && all.Kind == strictjson.Array && len(all.Items) > len(cells.Items) {
+		cells = all
+	}
 	first := func(paths ...string) string {
 		for _, p := range paths {
 			at := v
@@ -83,9 +87,11 @@ func ReadBaseline(name string, data []byte) (*Baseline, error) {
 		b.Simulated = &s.Bool
 	}
 	for _, p := range []string{"run.started_at", "started_at", "generated_at"} {
-		if t, err := time.Parse(time.RFC3339, first(p)); err == nil && b.At == nil {
-			t = t.UTC()
-			b.At = &t
+		for _, layout := range []string{time.RFC3339, "2006-01-02 15:04 UTC"} { // the second is the older suite's
+			if t, err := time.Parse(layout, first(p)); err == nil && b.At == nil {
+				t = t.UTC()
+				b.At = &t
+			}
 		}
 	}
 	if err := b.readCells(v, cells); err != nil {
@@ -129,6 +135,12 @@ func (b *Baseline) readCells(v, cells *strictjson.Value) error {
 		}
 		if g := textOf(c.Get("gpu")); b.GPU == "" && g != "" {
 			b.GPU = strings.ToLower(g)
+		}
+		if m := textOf(c.Get("model")); m != "" && m != b.Model {
+			return fmt.Errorf("cells[%d]: model: %q contradicts %q: a baseline is of one model", i, m, b.Model)
+		}
+		if g := gpu.Name(textOf(c.Get("gpu"))); g != "" && gpu.Name(b.GPU) != "" && g != gpu.Name(b.GPU) {
+			return fmt.Errorf("cells[%d]: gpu: %q contradicts %q: a baseline is of one GPU", i, g, b.GPU)
 		}
 		for _, m := range actuals.Members {
 			one := BaselineValue{CellKey: key, Host: textOf(c.Get("host")), Metric: strings.TrimPrefix(m.Name, "client."), Value: finiteOf(m.Value)}

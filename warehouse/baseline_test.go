@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cvs/collect/artifact"
 	"cvs/warehouse"
@@ -52,6 +53,11 @@ func TestBaselineRefusals(t *testing.T) {
 		prev, err := c.PrevRun(t.Context(), "now")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if slices.ContainsFunc(prev, func(r warehouse.PrevRunRow) bool {
+			return strings.Contains(r.Reason, "failed in the baseline") && r.Changed
+		}) {
+			t.Errorf("%s: better than a baseline that failed counts as a change: %+v", tt.name, prev)
 		}
 		i := slices.IndexFunc(prev, func(r warehouse.PrevRunRow) bool { return r.Metric == "output_throughput" || r.Metric == "" })
 		if i < 0 || prev[i].State != tt.state || !strings.Contains(prev[i].Reason, tt.reason) || (prev[i].DeltaPct == nil) != (tt.state != "compared") || (prev[i].Ratio == nil) != (tt.state != "compared") {
@@ -103,16 +109,23 @@ func TestBaselineUnusable(t *testing.T) {
 		return `{"cell_id": "ISL=1024,OSL=1024,TP=8,PP=1,CONC=128", "host": "h", "actuals": {` + actuals + `}}`
 	}
 	for text, want := range map[string]string{
-		`{"schema_version": 3, "cells": [` + cell(`"output_throughput": 1`) + `]}`:                      "schema_version: expected 1 or 2, found 3",
-		`{"schema_version": [1], "cells": [` + cell(`"output_throughput": 1`) + `]}`:                    "expected 1 or 2, found list",
-		`{"cells": [` + cell(`"output_throughput": 1`) + `, ` + cell(`"output_throughput": 2`) + `]}`:   "cells[1]: output_throughput of ISL=1024,OSL=1024,TP=8,PP=1,CONC=128 h is there before",
-		`{"cells": [` + cell(`"output_throughput": 1, "client.output_throughput": 2`) + `]}`:            "is there before with another value",
-		`{"cells": [` + cell(`"output_throughput": 1`) + `, ` + cell(`"output_throughput": NaN`) + `]}`: "is there before with another value",
-		`{"cells": [` + cell(`"something_else": 1`) + `]}`:                                              "no cell of it has a key and a value",
+		`{"schema_version": 3, "cells": [` + cell(`"output_throughput": 1`) + `]}`:                        "schema_version: expected 1 or 2, found 3",
+		`{"schema_version": [1], "cells": [` + cell(`"output_throughput": 1`) + `]}`:                      "expected 1 or 2, found list",
+		`{"cells": [` + cell(`"output_throughput": 1`) + `, ` + cell(`"output_throughput": 2`) + `]}`:     "cells[1]: output_throughput of ISL=1024,OSL=1024,TP=8,PP=1,CONC=128 h is there before",
+		`{"cells": [` + cell(`"output_throughput": 1, "client.output_throughput": 2`) + `]}`:              "is there before with another value",
+		`{"cells": [` + cell(`"output_throughput": 1`) + `, ` + cell(`"output_throughput": NaN`) + `]}`:   "is there before with another value",
+		`{"model": "org/M", "cells": [{"model": "org/N", ` + cell(`"output_throughput": 1`)[1:] + `]}`:    "cells[0]: model: \"org/N\" contradicts \"org/M\"",
+		`{"gpu_arch": "mi325x", "cells": [{"gpu": "MI355X", ` + cell(`"output_throughput": 1`)[1:] + `]}`: "cells[0]: gpu: \"mi355x\" contradicts \"mi325x\"",
+		`{"cells": [` + cell(`"something_else": 1`) + `]}`:                                                "no cell of it has a key and a value",
 	} {
 		if _, err := warehouse.ReadBaseline("b.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", text, err, want)
 		}
+	}
+	cut := `{"generated_at": "2026-09-24 18:41 UTC", "cells": [` + cell(`"output_throughput": 1`) + `], "datasets": {"sweep": {"all_cells": [` + cell(`"output_throughput": 1`) + `, ` +
+		strings.Replace(cell(`"output_throughput": 2`), "CONC=128", "CONC=256", 1) + `]}}}`
+	if b, err := warehouse.ReadBaseline("b.json", []byte(cut)); err != nil || len(b.Values) != 2 || b.At == nil || b.At.Format(time.RFC3339) != "2026-09-24T18:41:00Z" {
+		t.Errorf("the older suite's cut list: %+v (%v)", b, err)
 	}
 	same := `{"cells": [` + cell(`"output_throughput": 1`) + `, ` + cell(`"client.output_throughput": 1`) + `]}`
 	if b, err := warehouse.ReadBaseline("b.json", []byte(same)); err != nil || len(b.Values) != 1 {
