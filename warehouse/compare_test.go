@@ -76,7 +76,7 @@ func TestComparability(t *testing.T) {
 }
 
 // TestPrevRunEdges: 5 % exactly is no change, a republished run is no baseline,
-// unlike lengths are refused.
+// unlike lengths are refused, of two runs that start at one instant neither is earlier.
 func TestPrevRunEdges(t *testing.T) {
 	t.Parallel()
 	w := open(t, "")
@@ -104,6 +104,21 @@ func TestPrevRunEdges(t *testing.T) {
 	load(t, w, at("a", 0, 4000, func(r *artifact.Run) { tokens(r, 1_000_000, 1_000_000) }), at("b", 1, 4000, func(r *artifact.Run) { tokens(r, 1_100_000, 1_000_000) }))
 	if r := headline(w, "b"); r.State != "not_comparable" || !strings.Contains(r.Reason, "mean lengths by 10.0 %") {
 		t.Errorf("unlike lengths: %+v", r)
+	}
+	w = open(t, "")
+	zone := func(r *artifact.Run) {
+		there := r.Meta.StartedAt.In(time.FixedZone("", -7*3600))
+		r.Meta.StartedAt = &there
+	}
+	instant := func(r *artifact.Run) {
+		later := r.Meta.StartedAt.Add(200 * time.Millisecond)
+		r.Meta.StartedAt = &later
+	}
+	load(t, w, at("a", 1, 4000, zone), at("b", 1, 2000, nil), at("c", 0, 3000, instant), at("d", 1, 2500, instant))
+	for id, previous := range map[string]string{"a": "c", "b": "c", "c": "", "d": "b"} {
+		if r := headline(w, id); r.BaseRun != previous {
+			t.Errorf("%s is compared with %q, want %q: %+v", id, r.BaseRun, previous, r)
+		}
 	}
 }
 

@@ -6,22 +6,23 @@
 --        better_pct the same with + for better
 -- Previous is, cell by cell, the latest earlier run of equal identity that
 -- measured the cell and in which fewer than 1 % of the requests failed; runs
--- passed over are named. A change of more than 5 % is marked; whether it is more
+-- passed over are named; of two runs that start at one instant neither is earlier. A change of more than 5 % is marked; whether it is more
 -- than noise is for view regressions to say. Nothing here changes a gate.
 CREATE OR REPLACE VIEW prev_run AS
 WITH now AS (
-    SELECT c.*, i.image FROM cell_run c JOIN run_identity i ON i.run_id = c.run_id WHERE c.started_at IS NOT NULL
+    -- a sequence begins with its start: this is below that of a run of the same instant
+    SELECT c.*, i.image, c.started_at::VARCHAR AS started FROM cell_run c JOIN run_identity i ON i.run_id = c.run_id WHERE c.started_at IS NOT NULL
 ), healthy AS (
     SELECT * FROM cell_run WHERE healthy AND NOT repeated AND started_at IS NOT NULL
 ), passed AS (
     -- the run just before, if it is not the one compared with
     SELECT * FROM cell_run WHERE NOT healthy AND NOT repeated AND started_at IS NOT NULL
 ), pair AS (
-    SELECT n.run_id, n.cell_key, n.slot, n.host, n.identity, n.origin, n.success_rate, n.failed, n.sequence,
+    SELECT n.run_id, n.cell_key, n.slot, n.host, n.identity, n.origin, n.success_rate, n.failed, n.started,
            p.run_id AS previous_run, p.host AS previous_host, p.started_at AS previous_at, p.origin AS previous_origin, p.sequence AS previous_sequence,
            greatest(abs(change_pct(n.mean_input_len, p.mean_input_len)), abs(change_pct(n.mean_output_len, p.mean_output_len))) AS length_pct
     FROM now n
-    ASOF LEFT JOIN healthy p ON p.identity = n.identity AND p.cell_key = n.cell_key AND p.slot = n.slot AND n.sequence > p.sequence
+    ASOF LEFT JOIN healthy p ON p.identity = n.identity AND p.cell_key = n.cell_key AND p.slot = n.slot AND n.started > p.sequence
 ), noted AS (
     SELECT p.*,
            CASE WHEN p.previous_run IS NULL THEN 'new'
@@ -34,13 +35,13 @@ WITH now AS (
                CASE WHEN p.success_rate < 0.99 THEN num_text(p.failed) || ' requests failed in this run' END,
                CASE WHEN x.sequence > coalesce(p.previous_sequence, '') THEN 'run ' || x.run_id || ' was passed over: ' || num_text(x.failed) || ' requests failed in it' END) AS cell_reason
     FROM pair p
-    ASOF LEFT JOIN passed x ON x.identity = p.identity AND x.cell_key = p.cell_key AND x.slot = p.slot AND p.sequence > x.sequence
+    ASOF LEFT JOIN passed x ON x.identity = p.identity AND x.cell_key = p.cell_key AND x.slot = p.slot AND p.started > x.sequence
 ), gone AS (
     -- cells of the run before that this run has not
     SELECT i.run_id, i.identity, p.run_id AS previous_run, p.started_at AS previous_at
     FROM (SELECT * FROM run_identity WHERE started_at IS NOT NULL) i
     ASOF JOIN (SELECT i.* FROM run_identity i WHERE i.started_at IS NOT NULL AND EXISTS (SELECT 1 FROM cell_result c WHERE c.run_id = i.run_id)) p
-        ON p.identity = i.identity AND i.sequence > p.sequence
+        ON p.identity = i.identity AND i.started_at::VARCHAR > p.sequence
 ), values AS (
     SELECT coalesce(a.run_id, b.run_id) AS run_id, coalesce(a.cell_key, b.cell_key) AS cell_key, coalesce(a.slot, b.slot) AS slot, coalesce(a.metric, b.metric) AS metric,
            a.run_id IS NOT NULL AS has_now, b.run_id IS NOT NULL AS has_before, a.value, a.quality, b.value AS previous

@@ -13,7 +13,7 @@ WITH a AS (
     WHERE i.started_at IS NOT NULL AND a.value IS NOT NULL AND NOT ends_with(a.stat, '_stderr')
 ), p AS (
     SELECT a.*, b.run_id AS previous_run, b.started_at AS previous_at, b.value AS previous, b.stderr AS previous_stderr
-    FROM a ASOF LEFT JOIN a AS b ON b.identity = a.identity AND b.task_id = a.task_id AND b.metric = a.metric AND a.sequence > b.sequence
+    FROM a ASOF LEFT JOIN a AS b ON b.identity = a.identity AND b.task_id = a.task_id AND b.metric = a.metric AND a.started_at::VARCHAR > b.sequence
 ), d AS (
     SELECT *, round(value - previous, 9) AS delta,
            round(CASE direction WHEN 'lower' THEN previous - value ELSE value - previous END, 9) AS better,
