@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup" // bounded workers
 
@@ -203,6 +204,25 @@ func otherInput(ctx context.Context, conn *sql.Conn, run *artifact.Run) (string,
 		}
 	}
 	return "", nil
+}
+
+// otherStart says that a planned run started at another instant than the stored
+// one: it is another run under the same id, whatever its results are. A resumed
+// run keeps its start.
+func otherStart(ctx context.Context, conn *sql.Conn, run *artifact.Run) (string, error) {
+	if len(run.Expected.Cells) == 0 || run.Meta.StartedAt == nil {
+		return "", nil
+	}
+	stored, err := query(ctx, conn, "SELECT started_at FROM run WHERE run_id = ? AND started_at IS NOT NULL",
+		func(t *time.Time) []any { return []any{t} }, run.Meta.RunID)
+	if err != nil || len(stored) == 0 {
+		return "", err
+	}
+	was, is := stored[0].UTC().Truncate(time.Microsecond), run.Meta.StartedAt.UTC().Truncate(time.Microsecond)
+	if was.Equal(is) {
+		return "", nil
+	}
+	return fmt.Sprintf("it started at %s, the stored run of this id at %s", is.Format(time.RFC3339Nano), was.Format(time.RFC3339Nano)), nil
 }
 
 // sum is the hash of a result, from its record or, for loose files, computed.

@@ -172,6 +172,20 @@ func TestLoadAgain(t *testing.T) {
 	if got := values(t, w, "SELECT value FROM metrics WHERE run_id = 'r1' AND metric = 'output_throughput'"); !slices.Equal(got, []string{"2048"}) {
 		t.Errorf("output_throughput of r1 is %v, want 2048", got)
 	}
+
+	// the same numbers of another start are another run; a zone is no other start
+	for start, want := range map[string]string{"2026-09-02T10:00:00Z": "the stored run of this id at 2026-09-01T10:00:00Z", "2026-09-01T12:00:00+02:00": ""} {
+		moved := sampleRun("r2", resultJSON(1))
+		when, err := time.Parse(time.RFC3339, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved.Meta.StartedAt = &when
+		_, err = w.Load(t.Context(), moved)
+		if refused := errors.As(err, &conflict); refused != (want != "") || refused && !strings.Contains(err.Error(), want) {
+			t.Errorf("start %s: %v, want %q", start, err, want)
+		}
+	}
 }
 
 func TestNothingIsLost(t *testing.T) {

@@ -206,7 +206,10 @@ func (l *Loading) contradiction(ctx context.Context, run *artifact.Run) error {
 	if missing != "" {
 		return &ConflictError{RunID: run.Meta.RunID, Path: missing}
 	}
-	why, err := lostDecision(ctx, l.conn, run)
+	why, err := otherStart(ctx, l.conn, run)
+	if err == nil && why == "" {
+		why, err = lostDecision(ctx, l.conn, run)
+	}
 	if err != nil || why == "" {
 		return err
 	}
