@@ -95,6 +95,7 @@ func runOfPlan(p *plan.Plan) *artifact.Run {
 type foreignMeta struct {
 	runID, gpuArch, detectedGPU, detectedGFX, host, image, notes string
 	startedAt                                                    *time.Time
+	replaced                                                     []artifact.Problem // text that could not be taken as written
 }
 
 func readForeignMeta(path string) (*foreignMeta, error) {
@@ -105,7 +106,7 @@ func readForeignMeta(path string) (*foreignMeta, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, _, err := strictjson.Parse(data, strictjson.Options{MaxBytes: 16 << 20})
+	v, findings, err := strictjson.Parse(data, strictjson.Options{MaxBytes: 16 << 20})
 	if err != nil {
 		return nil, badData("%s: %v", path, err)
 	}
@@ -127,6 +128,9 @@ func readForeignMeta(path string) (*foreignMeta, error) {
 	m := &foreignMeta{
 		runID: text("run_id"), gpuArch: text("gpu_arch"), detectedGPU: text("detected_gpu"), detectedGFX: text("detected_gfx"),
 		host: text("host"), image: text("image"), notes: text("notes"),
+	}
+	for _, f := range findings {
+		m.replaced = append(m.replaced, artifact.Problem{Path: filepath.Base(path), Note: true, Msg: fmt.Sprintf("at %s: %s", f.Pos, f.Msg)})
 	}
 	if m.runID != "" && strings.TrimSpace(m.runID) == "" {
 		errs = append(errs, badData("%s: run_id: expected the id of the run, found %q", path, m.runID))
@@ -168,6 +172,7 @@ func runFromResults(p *plan.Plan, dir string) (*artifact.Run, error) {
 	}
 	r.Meta.StartedAt, r.Meta.EndedAt = m.startedAt, nil
 	r.Notes = m.notes
+	r.Problems = append(r.Problems, m.replaced...)
 	r.Meta.Identity.GPUSeen = strings.TrimSpace(strings.Join(nonEmpty(m.detectedGPU, m.detectedGFX), " "))
 	if m.image != "" {
 		r.Meta.Identity.Image = m.image

@@ -248,3 +248,17 @@ func TestDeckOverInput(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedTextIsReported: text of run.json that no store can hold as written
+// is replaced, and the run says where.
+func TestReplacedTextIsReported(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "s.duckdb")
+	if res := cvsCommand(t, nil, "load", "--warehouse", db, filepath.Join(caseDir(t, "c221-sql-in-names"), "runs", "quoted")); res.code != 0 {
+		t.Fatalf("load: exit %d: %s", res.code, res.stderr)
+	}
+	res := cvsCommand(t, nil, "sql", "--warehouse", db, "--format", "csv", "SELECT severity, message FROM data_quality WHERE path = 'run.json'")
+	if res.code != 0 || !strings.Contains(res.stdout, "warning") || !strings.Contains(res.stdout, "run.json: at 7:") || !strings.Contains(res.stdout, "NUL") {
+		t.Errorf("exit %d: %s%s", res.code, res.stdout, res.stderr)
+	}
+}
