@@ -130,8 +130,9 @@ func (f *facts) cell(r *artifact.Run, doc *ingest.Document) {
 	r.Results[0].CellKey = c.Key
 }
 
-// visible makes control and direction characters of untrusted text readable, so
-// that a file name cannot rewrite the terminal.
+// visible makes control characters of untrusted text, and those that have no width
+// or turn the direction, readable, so that a file name cannot rewrite the terminal
+// or look like another.
 func visible(s string) string {
 	clean := true
 	for _, r := range s {
@@ -154,5 +155,5 @@ func visible(s string) string {
 }
 
 func hidden(r rune) bool {
-	return r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029')
+	return r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029')
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"cvs/collect/strictjson"
 	"cvs/warehouse"
 )
 
@@ -103,9 +104,9 @@ func writeCSV(w io.Writer, rows *warehouse.Rows) error {
 }
 
 // inertFormula keeps a spreadsheet from running text as a formula (OWASP's
-// advice on CSV injection); numbers never pass through here.
+// advice on CSV injection); a number stays one, also where it is kept as text.
 func inertFormula(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if s != "" && !strictjson.IsNumber(s) && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}
 	return s

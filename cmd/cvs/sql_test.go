@@ -44,6 +44,9 @@ func TestSQLTypes(t *testing.T) {
 		{"1.5::FLOAT", `1.5`, "1.5"},
 		{"NULL", `null`, ""},
 		{"true", `true`, "true"},
+		{"'-3.2'", `"-3.2"`, "-3.2"},
+		{"'-3.2+x'", `"-3.2+x"`, "'-3.2+x"},
+		{"'=1'", `"=1"`, "'=1"},
 	}
 	var columns []string
 	for i, tt := range types {
@@ -66,6 +69,20 @@ func TestSQLTypes(t *testing.T) {
 		}
 		if got := lines[1][i]; got != tt.text {
 			t.Errorf("%s: csv %q, want %q", tt.expr, got, tt.text)
+		}
+	}
+}
+
+// TestVisible: nothing of a name moves the cursor, turns the direction of what
+// follows or has no width.
+func TestVisible(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain ключ 😀\ttab": "plain ключ 😀\ttab", "\x1b[2J": `\x1b[2J`, "a\u202eb": `a\u202eb`, "z\u200bz": `z\u200bz`,
+		"\ufeffx": `\ufeffx`, "\u009b1m": `\u009b1m`, "soft\u00adhyphen": `soft\u00adhyphen`, "l\u2028p": `l\u2028p`, "\x7f": `\x7f`,
+	} {
+		if got := visible(in); got != want {
+			t.Errorf("visible(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
