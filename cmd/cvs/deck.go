@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,21 +72,14 @@ func runDeck(ctx context.Context, e *env, o deckOptions, args []string) error {
 	o.out = filepath.Clean(o.out)
 	if o.json != "" {
 		o.json = filepath.Clean(o.json)
-		if sameFile(o.out, o.json) {
-			return badInput("-o and --json name the same file %s", o.out)
-		}
 	}
 	level, err := optionalSLO(o.slo)
 	if err != nil {
 		return err
 	}
-	if err := refuseOverInput(o.out, "<", e, o, args); err != nil {
+	outputs := append([]output{{"-o", o.out, "<"}, {"--json", o.json, `"suite_id"`}}, o.reports.outputs()...)
+	if err := refuseOutputs(outputs, e, o, args); err != nil {
 		return err
-	}
-	if o.json != "" {
-		if err := refuseOverInput(o.json, `"suite_id"`, e, o, args); err != nil {
-			return err
-		}
 	}
 	db, j, err := judgedRun(ctx, e, o.in, o.store, o.results, args)
 	if err != nil {
@@ -159,6 +154,26 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && absA == absB
 }
 
+// An output is a file that a flag has written. mark is what an older one begins
+// with or holds; "" where anything may be replaced that is no input.
+type output struct{ flag, path, mark string }
+
+// refuseOutputs refuses outputs that would replace an input or one another.
+func refuseOutputs(outputs []output, e *env, o deckOptions, args []string) error {
+	var errs []error
+	for i, out := range outputs {
+		if out.path == "" {
+			continue
+		}
+		if other := slices.IndexFunc(outputs[:i], func(before output) bool { return before.path != "" && sameFile(before.path, out.path) }); other >= 0 {
+			errs = append(errs, badInput("%s and %s name the same file %s", outputs[other].flag, out.flag, out.path))
+			continue
+		}
+		errs = append(errs, refuseOverInput(out.path, out.mark, e, o, args))
+	}
+	return errors.Join(errs...)
+}
+
 // refuseOverInput keeps an output from replacing what it is made from, under
 // whatever spelling: inputs that are known by name are named, and of all others
 // only a file is replaced that looks like an older output, which begins with or
@@ -175,10 +190,7 @@ func refuseOverInput(out, mark string, e *env, o deckOptions, args []string) err
 	case !st.Mode().IsRegular():
 		return badInput("%s is no regular file; nothing was written", out)
 	}
-	inputs := nonEmpty(o.in.config, o.in.cluster, e.getenv("CVS_INFERENCE_PREV_REPORT_JSON"), e.getenv("CVS_ATOM_PARITY_REF_JSON"))
-	if o.results == "" && o.in.config == "" {
-		inputs = append(inputs, o.store.path(e))
-	}
+	inputs := nonEmpty(o.in.config, o.in.cluster, e.getenv("CVS_INFERENCE_PREV_REPORT_JSON"), e.getenv("CVS_ATOM_PARITY_REF_JSON"), o.store.path(e))
 	if o.in.config != "" {
 		if p, err := o.in.load(e); err == nil && p.Threshold.Path != "" {
 			inputs = append(inputs, p.Threshold.Path)
@@ -187,6 +199,12 @@ func refuseOverInput(out, mark string, e *env, o deckOptions, args []string) err
 	for _, dir := range nonEmpty(append([]string{o.results}, args...)...) {
 		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 			continue
+		}
+		facts, _ := filepath.Glob(filepath.Join(dir, "*.json*")) // the pattern is well formed unless the folder's name is not
+		for _, f := range facts {
+			if !strings.HasPrefix(filepath.Base(f), "atom_run_deck.") {
+				inputs = append(inputs, f)
+			}
 		}
 		for _, sub := range []string{"results", "accuracy", "cells", "inputs", "checks", "signoff"} {
 			filepath.WalkDir(filepath.Join(dir, sub), func(path string, d os.DirEntry, err error) error {
@@ -201,6 +219,9 @@ func refuseOverInput(out, mark string, e *env, o deckOptions, args []string) err
 		if other, err := os.Stat(in); err == nil && os.SameFile(st, other) {
 			return badInput("the output %s is the input %s; nothing was written", out, in)
 		}
+	}
+	if mark == "" {
+		return nil
 	}
 	f, err := os.Open(out)
 	if err != nil {

@@ -267,6 +267,9 @@ func runRun(ctx context.Context, e *env, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseOutputs(o.outputs(), e, deckOptions{in: o.in, store: o.store}, nil); err != nil {
+		return err
+	}
 	outcome, err := sweep(ctx, e, o, p)
 	if outcome == nil {
 		return err
@@ -278,6 +281,16 @@ func runRun(ctx context.Context, e *env, o runOptions) error {
 		fmt.Fprintf(e.stdout, "deck: %s\n", outcome.deck)
 	}
 	return errors.Join(err, outcome.j.verdictError())
+}
+
+// outputs are the files that the command line names; a log may also go to a pipe
+// or a device.
+func (o *runOptions) outputs() []output {
+	all := append([]output{{"--html", o.html, "<"}}, o.reports.outputs()...)
+	if st, err := os.Stat(o.logFile); err == nil && st.Mode().IsRegular() {
+		all = append(all, output{"--log-file", o.logFile, ""})
+	}
+	return all
 }
 
 // An outcome is a finished sweep: kept, judged, and where it lies.

@@ -232,15 +232,31 @@ func TestDeckOverInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := append(inputArgs(t, dir, caseInvocation{}), "--results", dir)
+	deck := filepath.Join(t.TempDir(), "deck.html")
+	if res := cvsCommand(t, nil, append(append([]string{"deck"}, args...), "-o", deck, "--junit", deck)...); res.code != 2 || !strings.Contains(res.stderr, "-o and --junit name the same file") {
+		t.Errorf("two outputs in one file: exit %d, %q", res.code, res.stderr)
+	}
 	targets, _ := filepath.Glob(filepath.Join(dir, "*_atom_*.json"))
 	results, _ := filepath.Glob(filepath.Join(dir, "results", "*", "*"))
 	for _, target := range append(append(targets, results...), filepath.Join(dir, "cluster.json")) {
 		before := readFile(t, target)
 		other := filepath.Dir(target) + "/./../" + filepath.Base(filepath.Dir(target)) + "/" + filepath.Base(target)
 		for _, spelling := range []string{target, other} {
-			res := cvsCommand(t, nil, append(append([]string{"deck"}, args...), "-o", spelling)...)
-			if res.code != 2 || !strings.Contains(res.stderr, filepath.Base(target)) {
-				t.Errorf("-o %s: exit %d, %q; want 2 naming it", spelling, res.code, res.stderr)
+			for _, asked := range [][]string{{"deck", "-o", spelling}, {"deck", "-o", deck, "--json", spelling}, {"deck", "-o", deck, "--markdown", spelling}, {"deck", "-o", deck, "--junit", spelling},
+				{"deck", "-o", deck, "--summary-html", spelling}, {"summary", "--markdown", spelling}, {"summary", "--junit", spelling}} {
+				res := cvsCommand(t, nil, append(asked, args...)...)
+				if res.code != 2 || !strings.Contains(res.stderr, filepath.Base(target)) {
+					t.Errorf("%q: exit %d, %q; want 2 naming it", asked, res.code, res.stderr)
+				}
+			}
+		}
+		for _, flag := range []string{"--html", "--junit", "--markdown", "--log-file"} {
+			if strings.HasPrefix(target, filepath.Join(dir, "results")) {
+				break // no input of a run
+			}
+			res := cvsCommand(t, nil, append([]string{"run", "atom", "--workspace", t.TempDir(), flag, target}, inputArgs(t, dir, caseInvocation{})...)...)
+			if res.code != 2 || !strings.Contains(res.stderr, "is the input") {
+				t.Errorf("run %s %s: exit %d, %q; want 2", flag, target, res.code, res.stderr)
 			}
 		}
 		if readFile(t, target) != before {

@@ -30,6 +30,15 @@ func (o *reportOptions) addFlags(f *pflag.FlagSet) {
 
 func (o *reportOptions) any() bool { return o.markdown != "" || o.junit != "" || o.summary != "" }
 
+// outputs are the files that were asked for.
+func (o *reportOptions) outputs() []output {
+	markdown := o.markdown
+	if markdown == "-" {
+		markdown = ""
+	}
+	return []output{{"--markdown", markdown, ""}, {"--junit", o.junit, "<"}, {"--summary-html", o.summary, "<"}}
+}
+
 // write writes the pages that were asked for, and the Markdown also where
 // GitHub shows a job's summary.
 func (o *reportOptions) write(ctx context.Context, e *env, db render.Source, runID string) error {
@@ -119,6 +128,9 @@ appended there. The exit status is the run's verdict.
 }
 
 func runSummary(ctx context.Context, e *env, o summaryOptions, args []string) error {
+	if err := refuseOutputs(o.reports.outputs(), e, deckOptions{in: o.in, store: o.store, results: o.results}, args); err != nil {
+		return err
+	}
 	db, j, err := judgedRun(ctx, e, o.in, o.store, o.results, args)
 	if err != nil {
 		return err
