@@ -19,8 +19,8 @@ func (d *draft) containerFields(cluster bool) []field {
 		return field{name: name, kind: kTexts, to: to, rule: r, doc: doc + "; added to the built-in ones"}
 	}
 	args := []field{
-		{name: "network", to: &c.Runtime.Network, def: `"host"`, rule: r.word, doc: "docker --network"},
-		{name: "ipc", to: &c.Runtime.IPC, def: `"host"`, rule: r.word, doc: "docker --ipc"},
+		{name: "network", to: &c.Runtime.Network, def: `"host"`, rule: r.namespace, doc: "docker --network"},
+		{name: "ipc", to: &c.Runtime.IPC, def: `"host"`, rule: r.namespace, doc: "docker --ipc"},
 		{name: "privileged", kind: kBool, to: &c.Runtime.Privileged, def: "true", doc: "docker --privileged"},
 		{name: "shm_size", to: &c.Runtime.ShmSize, rule: r.size, doc: "docker --shm-size"},
 		list("volumes", &c.Runtime.Volumes, r.volume, "mounts host:container[:ro]"),

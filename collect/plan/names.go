@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -86,16 +88,45 @@ func pattern(want, re string) *rule {
 // rules are the checks of names and texts that reach a command line, a path or
 // a label. They are built once a load, not at start-up.
 type rules struct {
-	userName, host, container, image, envName, model, fileStem, pathPart, arch       *rule
-	absolute, volume, device, size, capability, ulimit, word, netdev, hca, flag, url *rule
-	percentiles, percentileMetrics, sha256, text, nonBlank                           *rule
-	fraction, positive, rate                                                         *rule
+	userName, host, container, image, envName, model, fileStem, pathPart, arch                  *rule
+	absolute, volume, device, size, capability, ulimit, word, namespace, netdev, hca, flag, url *rule
+	percentiles, percentileMetrics, sha256, text, nonBlank                                      *rule
+	fraction, positive, rate                                                                    *rule
+}
+
+var (
+	hostName = regexp.MustCompile(`^[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
+	dotted   = regexp.MustCompile(`^[0-9.]+$`)
+)
+
+// hostAddress reports whether s is a host name, an address, or one of them with a
+// port; an IPv6 address with a port stands in brackets. Numbers and dots alone are
+// an IPv4 address or a slip.
+func hostAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	switch {
+	case err != nil:
+		host, port = s, "22"
+		if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+			host = s[1 : len(s)-1]
+		}
+	case strings.Contains(host, ":") != strings.HasPrefix(s, "["):
+		return false
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return false
+	}
+	if strings.Contains(host, ":") || dotted.MatchString(host) {
+		addr, err := netip.ParseAddr(host)
+		return err == nil && addr.Zone() == "" && (addr.Is4() || strings.Contains(host, ":"))
+	}
+	return len(host) <= 253 && hostName.MatchString(host)
 }
 
 func newRules() *rules {
 	r := &rules{
 		userName:   pattern("a user name (letters, digits, _ . -; not starting with . or -)", `[A-Za-z0-9_][A-Za-z0-9._-]*`),
-		host:       pattern("a host name or address, or host:port", `[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+`),
+		host:       &rule{"a host name or address, or host:port", hostAddress},
 		container:  pattern("a container name (a letter or digit, then at most 127 letters, digits, _ . -)", `[A-Za-z0-9][A-Za-z0-9_.-]{1,127}`),
 		envName:    pattern("an environment variable name (letters, digits, _; not starting with a digit)", `[A-Za-z_][A-Za-z0-9_]*`),
 		arch:       pattern("a GPU architecture such as mi325x (small letters, digits, _ -)", `[a-z0-9_-]+`),
@@ -104,6 +135,7 @@ func newRules() *rules {
 		capability: pattern("a capability such as SYS_PTRACE", `[A-Za-z_]+`),
 		ulimit:     pattern("a limit such as memlock=-1 or nofile=1024:2048", `[a-z]+=-?[0-9]+(?::-?[0-9]+)?`),
 		word:       pattern("one word that does not start with -", `[^-\s\x00-\x1f][^\s\x00-\x1f]*`),
+		namespace:  pattern("host, none, the name of a docker network, or container:name", `[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)?`),
 		hca:        pattern("the name of an RDMA device such as mlx5_0", `[A-Za-z0-9][A-Za-z0-9_.:-]*`),
 		flag:       pattern("a flag without its leading dashes", `[A-Za-z0-9_][A-Za-z0-9_.-]*`),
 		url:        pattern("an http:// or https:// address without path", `https?://[A-Za-z0-9._\[\]:-]+/?`),
@@ -134,9 +166,12 @@ func newRules() *rules {
 		return strings.TrimSpace(s) != "" && s != "." && s != ".." && len(s) <= 128 && !strings.ContainsAny(s, "/\\\ufffd") && !hasControl(s)
 	}}
 	r.text = &rule{"text without NUL", func(s string) bool { return !strings.ContainsRune(s, 0) }}
-	r.volume = &rule{"a mount host:container or host:container:options with an absolute path in the container", func(s string) bool {
+	source := pattern("", `[/.].*|[A-Za-z0-9][A-Za-z0-9_.-]*`) // a path or the name of a volume
+	const option = `(?:ro|rw|z|Z|nocopy|consistent|cached|delegated|r?(?:shared|slave|private))`
+	mode := pattern("", option+`(?:,`+option+`)*`)
+	r.volume = &rule{"a mount host:container or host:container:options with an absolute path in the container and options such as ro", func(s string) bool {
 		parts := strings.Split(s, ":")
-		return len(parts) >= 2 && len(parts) <= 3 && parts[0] != "" && parts[0][0] != '-' && strings.HasPrefix(parts[1], "/") && !hasControl(s)
+		return len(parts) >= 2 && len(parts) <= 3 && source.ok(parts[0]) && strings.HasPrefix(parts[1], "/") && (len(parts) == 2 || mode.ok(parts[2])) && !hasControl(s)
 	}}
 	r.device = &rule{"a device such as /dev/kfd", func(s string) bool { return strings.HasPrefix(s, "/dev/") && !hasControl(s) }}
 	netdev := pattern("", `[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}`)
