@@ -140,11 +140,11 @@ func (r *Runner) hfToken() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: paths.hf_token_file: %w (--no-hf-token runs without a token)", ErrInput, err)
 	}
-	token := strings.TrimSpace(string(b))
+	token := strings.TrimSpace(strings.TrimPrefix(string(b), "\ufeff"))
 	switch {
 	case token == "":
 		return "", fmt.Errorf("%w: paths.hf_token_file %s is empty (--no-hf-token runs without a token)", ErrInput, file)
-	case len(token) > 4096 || strings.ContainsAny(token, "\n\r\x00"):
+	case len(token) > 4096 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", fmt.Errorf("%w: paths.hf_token_file %s does not hold one token", ErrInput, file)
 	}
 	return token, nil

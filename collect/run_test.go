@@ -359,6 +359,25 @@ func (c *cancelOnWait) Run(ctx context.Context, cmd remote.Command) (remote.Resu
 	return c.localNode.Run(ctx, cmd)
 }
 
+func writeToken(t *testing.T, n *localNode, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(n.dir, "token"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestToken: the token is what the file holds without what editors add to it.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"hf_x": "hf_x", "hf_x\n": "hf_x", "\ufeffhf_x\r\n": "hf_x", "  hf_x \n\n": "hf_x"} {
+		r, n := localRun(t)
+		writeToken(t, n, text)
+		if got, err := r.hfToken(); got != want || err != nil {
+			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -369,6 +388,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"two nodes wanted, one named", func(r *Runner, _ *localNode) { r.Plan.Params.NNodes = 2 }, ErrInput, "params.nnodes is 2, but the cluster file names 1 nodes"},
 		{"no token", func(r *Runner, n *localNode) { os.Remove(filepath.Join(n.dir, "token")) }, ErrInput, "hf_token_file"},
+		{"token with a blank", func(_ *Runner, n *localNode) { writeToken(t, n, "hf_a b\n") }, ErrInput, "does not hold one token"},
+		{"token that is no text", func(_ *Runner, n *localNode) { writeToken(t, n, "hf_\x1b") }, ErrInput, "does not hold one token"},
 		{"empty token", func(r *Runner, n *localNode) { r.Plan.Paths.HFTokenFile = os.DevNull }, ErrInput, "is empty"},
 	}
 	for _, tt := range tests {

@@ -312,6 +312,14 @@ func TestCaseAgentWithManyKeys(t *testing.T) { // c269
 	check(t, os.Chmod(open, 0o644))
 	c.cluster["priv_key_file"], c.out = open, &lockedBuffer{}
 	c.expect(2, "key file "+open)
+
+	// one answer names the token and the key; nothing was started or stored
+	sub(c.config, "paths")["hf_token_file"] = filepath.Join(c.dir, "no_token")
+	c.out = &lockedBuffer{}
+	c.expect(2, "key file "+open, "no_token")
+	if runs, err := filepath.Glob(filepath.Join(c.dir, "work", "cvs_runs", "2*")); err != nil || len(runs) != 1 {
+		t.Errorf("runs %q (%v), want the one that was carried out", runs, err)
+	}
 }
 
 // brokenDocker has docker run fail on a node as fake_host.json says.

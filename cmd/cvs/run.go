@@ -332,8 +332,9 @@ func sweep(ctx context.Context, e *env, o runOptions, p *plan.Plan) (*outcome, e
 	}
 	runner.Options.Owner = e.osUser() + "@" + host
 	runner.Previous = o.previous
-	if err := runner.Check(); err != nil { // before the directory is made or opened
-		return nil, runError(err)
+	// before the directory is made or opened
+	if err := errors.Join(runError(runner.Check()), o.ssh.checkLogin(ctx, e, p)); err != nil {
+		return nil, err
 	}
 	dir, err := o.runDir(root, meta)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -57,22 +58,7 @@ const passwordEnv = "CVS_SSH_PASSWORD"
 // dialer returns what a runner calls to reach a node.
 func (o *sshOptions) dialer(e *env, p *plan.Plan) func(context.Context, plan.Node) (collect.Node, error) {
 	return func(ctx context.Context, n plan.Node) (collect.Node, error) {
-		home := e.getenv("HOME")
-		c := remote.Config{
-			Addr: n.Addr, User: p.Cluster.Username, Password: p.Cluster.Password,
-			AgentSocket: e.getenv("SSH_AUTH_SOCK"), KnownHostsFiles: o.knownHosts,
-			AcceptNew: o.acceptNew, Timeout: o.timeout,
-		}
-		if len(c.KnownHostsFiles) == 0 && home != "" && o.config == "" {
-			c.KnownHostsFiles = []string{filepath.Join(home, ".ssh", "known_hosts")}
-		}
-		if c.Password == "" {
-			c.Password = e.getenv(passwordEnv)
-		}
-		if p.Cluster.PrivKeyFile != "" {
-			c.KeyFiles = []string{p.Cluster.PrivKeyFile}
-		}
-		c, hops, err := remote.Route{File: o.config, Home: home, Jump: o.jump}.Resolve(ctx, c)
+		c, hops, err := o.target(ctx, e, p, n)
 		if err != nil {
 			return nil, err
 		}
@@ -82,4 +68,45 @@ func (o *sshOptions) dialer(e *env, p *plan.Plan) func(context.Context, plan.Nod
 		}
 		return h, nil
 	}
+}
+
+// checkLogin finds what is wrong with the way to the nodes and the keys for it
+// without asking any of them; a key that serves several is named once. What is no
+// mistake of the user's is left to the run, which says it of the node.
+func (o *sshOptions) checkLogin(ctx context.Context, e *env, p *plan.Plan) error {
+	var errs []error
+	said := make(map[string]bool)
+	for _, n := range p.Cluster.Nodes {
+		c, hops, err := o.target(ctx, e, p, n)
+		if err == nil {
+			for _, hop := range append(hops, c) {
+				err = errors.Join(err, hop.Check())
+			}
+		}
+		if errors.Is(err, remote.ErrInput) && !said[err.Error()] {
+			said[err.Error()] = true
+			errs = append(errs, badInput("%v", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// target is how a node is reached, and through what.
+func (o *sshOptions) target(ctx context.Context, e *env, p *plan.Plan, n plan.Node) (remote.Config, []remote.Config, error) {
+	home := e.getenv("HOME")
+	c := remote.Config{
+		Addr: n.Addr, User: p.Cluster.Username, Password: p.Cluster.Password,
+		AgentSocket: e.getenv("SSH_AUTH_SOCK"), KnownHostsFiles: o.knownHosts,
+		AcceptNew: o.acceptNew, Timeout: o.timeout,
+	}
+	if len(c.KnownHostsFiles) == 0 && home != "" && o.config == "" {
+		c.KnownHostsFiles = []string{filepath.Join(home, ".ssh", "known_hosts")}
+	}
+	if c.Password == "" {
+		c.Password = e.getenv(passwordEnv)
+	}
+	if p.Cluster.PrivKeyFile != "" {
+		c.KeyFiles = []string{p.Cluster.PrivKeyFile}
+	}
+	return remote.Route{File: o.config, Home: home, Jump: o.jump}.Resolve(ctx, c)
 }
