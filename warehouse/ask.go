@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Column is one column of an answer.
@@ -104,15 +106,16 @@ var explained = regexp.MustCompile(`(?i)^\s*EXPLAIN\s+(ANALYZE\s+)?`)
 // readsOnly lets DuckDB's own parser decide what the text is: the driver would
 // run all statements but the last before it could be asked.
 func readsOnly(ctx context.Context, conn *sql.Conn, text string) error {
-	text = explained.ReplaceAllString(text, "") // it does what it explains, or nothing
+	does := explained.ReplaceAllString(text, "") // it does what it explains, or nothing
 	var parsed string
-	if err := conn.QueryRowContext(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", text).Scan(&parsed); err != nil {
+	if err := conn.QueryRowContext(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", does).Scan(&parsed); err != nil {
 		return &AskError{err.Error()}
 	}
 	var answer struct {
 		Error      bool              `json:"error"`
 		Kind       string            `json:"error_type"`
 		Message    string            `json:"error_message"`
+		Position   string            `json:"position"` // code points before it, in digits
 		Statements []json.RawMessage `json:"statements"`
 	}
 	if err := json.Unmarshal([]byte(parsed), &answer); err != nil {
@@ -122,9 +125,37 @@ func readsOnly(ctx context.Context, conn *sql.Conn, text string) error {
 	case answer.Error && strings.Contains(answer.Message, "Only SELECT"):
 		return &AskError{"only a SELECT can be asked: the warehouse is read here, never changed"}
 	case answer.Error:
-		return &AskError{answer.Message}
+		at, err := strconv.Atoi(answer.Position)
+		if err != nil { // what has no place in the text
+			return &AskError{answer.Message}
+		}
+		return &AskError{answer.Message + "\n\n" + pointAt(text, at+utf8.RuneCountInString(text[:len(text)-len(does)]))}
 	case len(answer.Statements) != 1:
 		return &AskError{fmt.Sprintf("one statement at a time, please; this is %d", len(answer.Statements))}
 	}
 	return nil
+}
+
+// pointAt shows the line of text that holds the code point at, and where in it,
+// as DuckDB does when it knows the tables.
+func pointAt(text string, at int) string {
+	all := []rune(text)
+	at = min(max(at, 0), len(all))
+	begin, end := at, at
+	for begin > 0 && all[begin-1] != '\n' {
+		begin--
+	}
+	for end < len(all) && all[end] != '\n' {
+		end++
+	}
+	const most = 60 // shown before the place, and after it
+	label := fmt.Sprintf("LINE %d: ", strings.Count(string(all[:begin]), "\n")+1)
+	before, after := all[max(begin, at-most):at], all[at:min(end, at+most)]
+	pad := strings.Map(func(r rune) rune { // a tab stays one, so that the mark is below its place
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, label+string(before))
+	return label + string(before) + string(after) + "\n" + pad + "^"
 }

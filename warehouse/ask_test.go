@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"cvs/warehouse"
@@ -74,5 +75,27 @@ func TestAsk(t *testing.T) {
 	}
 	if got := values(t, w, "SELECT run_id FROM run WHERE model = ?", "org/M"); !slices.Equal(got, []string{"r1"}) {
 		t.Errorf("with a parameter: %v", got)
+	}
+}
+
+// TestAskSyntax wants the place of a mistake, in the line that the user wrote.
+func TestAskSyntax(t *testing.T) {
+	t.Parallel()
+	w := open(t, "")
+	long := "SELECT " + strings.Repeat("a, ", 40) + "a FROM x WHERE )"
+	for text, want := range map[string]string{
+		"SELCT 1":                             "LINE 1: SELCT 1\n        ^",
+		"SELECT 1 +\nFROM run\nWHERE x =":     "LINE 2: FROM run\n        ^",
+		"SELECT 1 +\n\t2 )":                   "LINE 2: \t2 )\n        \t  ^",
+		"EXPLAIN ANALYZE SELECT )":            "LINE 1: EXPLAIN ANALYZE SELECT )\n                               ^",
+		"SELECT 'éé', \"日本\" )":               "LINE 1: SELECT 'éé', \"日本\" )\n                          ^",
+		"SELECT (":                            "LINE 1: SELECT (\n                ^",
+		long:                                  "LINE 1: " + long[len(long)-61:] + "\n" + strings.Repeat(" ", 8+60) + "^",
+		"SELECT ) " + strings.Repeat("x", 99): "LINE 1: SELECT ) " + strings.Repeat("x", 58) + "\n               ^",
+	} {
+		_, err := w.Ask(t.Context(), text)
+		if err == nil || !strings.HasSuffix(err.Error(), "\n\n"+want) {
+			t.Errorf("%q: %v\nwant it to end in\n%s", text, err, want)
+		}
 	}
 }
