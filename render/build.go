@@ -45,7 +45,7 @@ func Build(d *Data, o Options) *Deck {
 	for _, p := range []struct {
 		id   string
 		make func() *Section
-	}{{"gates", b.matrix}, {"charts", b.charts}, {"interactivity", b.front}, {"distributions", b.distributions}, {"previous", b.previous}, {"changed", b.changed}, {"golden", b.golden},
+	}{{"gates", b.matrix}, {"charts", b.charts}, {"interactivity", b.front}, {"distributions", b.distributions}, {"previous", b.previous}, {"changed", b.changed}, {"golden", b.golden}, {"trend", b.trend},
 		{"parity", b.parity}, {"scaling", b.scaling}, {"results", b.results}, {"cells", b.cellCards}, {"slo", b.serviceLevel}, {"checks", b.checks}, {"accuracy", b.accuracy}, {"needles", b.needles},
 		{"drafts", b.drafts}, {"telemetry", b.telemetry}, {"kernel", b.kernel}, {"tasks", b.tasks}, {"quality", b.quality}, {"lifecycle", b.lifecycle}, {"logs", b.logs}, {"signoff", b.signoff},
 		{"artifacts", b.artifacts}, {"notes", b.notes}} {
@@ -81,7 +81,7 @@ func panel(id string, make func() *Section) (s *Section) {
 }
 
 // aboutCells are the sections that a run of accuracy tasks alone has nothing for.
-var aboutCells = map[string]bool{"gates": true, "charts": true, "interactivity": true, "previous": true, "golden": true, "parity": true, "scaling": true, "results": true, "cells": true}
+var aboutCells = map[string]bool{"gates": true, "charts": true, "interactivity": true, "previous": true, "golden": true, "trend": true, "parity": true, "scaling": true, "results": true, "cells": true}
 
 // tasksOnly says whether a run planned and measured accuracy and no cell.
 func (b *builder) tasksOnly() bool { return len(b.cells) == 0 && len(b.d.Accuracy) > 0 }

@@ -52,11 +52,12 @@ type Data struct {
 	Stages    []warehouse.StageRow
 	Attempts  []warehouse.AttemptRow
 	Inputs    []warehouse.InputRow
-	Notes     string            // reviewers' words
-	Digests   map[string]string // host → image digest
-	Prev      []ComparedRow     // against the previous run
-	Golden    []ComparedRow     // against the pinned run
-	Parity    []ComparedRow     // against another framework
+	Notes     string               // reviewers' words
+	Digests   map[string]string    // host → image digest
+	Prev      []ComparedRow        // against the previous run
+	Golden    []ComparedRow        // against the pinned run
+	Parity    []ComparedRow        // against another framework
+	Trend     []warehouse.TrendRow // the past of meanMetrics
 	Changed   []warehouse.ChangedRow
 	Quantiles []warehouse.QuantileRow         // of the times of single requests
 	Means     map[string]warehouse.MeanChange // of a comparison, by meanKey

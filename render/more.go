@@ -36,6 +36,9 @@ type (
 	timeKeeper interface {
 		RequestQuantiles(ctx context.Context, runID string) ([]warehouse.QuantileRow, error)
 	}
+	trender interface {
+		Trend(ctx context.Context, runID string, metrics ...string) ([]warehouse.TrendRow, error)
+	}
 	meaner interface {
 		MeanChanges(ctx context.Context, all []warehouse.Ratios) ([]warehouse.MeanChange, error)
 	}
@@ -99,6 +102,12 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 		}
 		for _, r := range rows {
 			d.Parity = append(d.Parity, parityCompared(r, r.ReferenceDriver))
+		}
+	}
+	if s, ok := src.(trender); ok {
+		var err error
+		if d.Trend, err = s.Trend(ctx, runID, meanMetrics...); may("trend", err) != nil {
+			return err
 		}
 	}
 	if s, ok := src.(meaner); ok {

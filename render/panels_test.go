@@ -96,7 +96,7 @@ func TestPanels(t *testing.T) {
 	if want, err := os.ReadFile(golden); err != nil || string(want) != queries.String() {
 		t.Errorf("the panels' SQL changed (%v; UPDATE=1 accepts it):\n%s", err, queries.String())
 	}
-	for _, id := range []string{"gates", "charts", "interactivity", "distributions", "previous", "changed", "golden", "parity", "scaling", "results", "cells", "slo", "checks", "accuracy",
+	for _, id := range []string{"gates", "charts", "interactivity", "distributions", "previous", "changed", "golden", "trend", "parity", "scaling", "results", "cells", "slo", "checks", "accuracy",
 		"needles", "drafts", "telemetry", "kernel", "quality", "lifecycle", "logs", "signoff", "artifacts", "notes"} {
 		if !slices.Contains(have, id) {
 			t.Errorf("no panel %s in %q", id, have)

@@ -187,6 +187,52 @@ func TestScalingAndGolden(t *testing.T) {
 	}
 }
 
+// TestTrend: the median of ten forgets what is older, the best does not; what
+// failed, what did other work and what was published twice is no past.
+func TestTrend(t *testing.T) {
+	t.Parallel()
+	w := open(t, "")
+	var runs []*artifact.Run
+	for i := range 12 { // 2000, 1980, 1960 …: no step is a regression, together they are
+		runs = append(runs, at(fmt.Sprintf("r%02d", i), i, 2000-20*float64(i), func(r *artifact.Run) { tokens(r, 1_000_000, 1_000_000) }))
+	}
+	runs = append(runs,
+		at("failing", 12, 9000, func(r *artifact.Run) {
+			tokens(r, 1_000_000, 1_000_000)
+			r.Results[0].Data = []byte(strings.Replace(string(r.Results[0].Data), `"completed": 1000`, `"completed": 200`, 1))
+		}),
+		at("other-work", 13, 8000, func(r *artifact.Run) { tokens(r, 1_000_000, 500_000) }),
+		at("now", 14, 1700, func(r *artifact.Run) { tokens(r, 1_000_000, 1_000_000) }))
+	load(t, w, runs...)
+	for id, want := range map[string]struct {
+		runs, midRuns     int
+		mid, midPct, best float64
+		bestRun           string
+		bestPct           float64
+		first, last       float64
+	}{
+		"now": {12, 10, 1870, -100 * 170.0 / 1870, 2000, "r00", -15, 2000, 1780},
+		"r01": {1, 1, 2000, -1, 2000, "r00", -1, 2000, 2000},
+	} {
+		rows, err := w.Trend(t.Context(), id, "output_throughput")
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%s: %+v (%v)", id, rows, err)
+		}
+		r := rows[0]
+		if len(r.Past) != want.runs || r.MidRuns != want.midRuns || *r.Mid != want.mid || math.Abs(*r.MidPct-want.midPct) > 1e-9 || *r.Best != want.best ||
+			r.BestRun != want.bestRun || math.Abs(*r.BestPct-want.bestPct) > 1e-9 || r.IsBest || r.Past[0] != want.first || r.Past[len(r.Past)-1] != want.last {
+			t.Errorf("%s: %+v, want %+v", id, r, want)
+		}
+	}
+	if rows, err := w.Trend(t.Context(), "r00", "output_throughput"); err != nil || len(rows) != 0 {
+		t.Errorf("the first run has a past: %+v (%v)", rows, err)
+	}
+	load(t, w, at("more", 15, 2100, func(r *artifact.Run) { tokens(r, 1_000_000, 1_000_000) }))
+	if rows, err := w.Trend(t.Context(), "more", "output_throughput"); err != nil || len(rows) != 1 || !rows[0].IsBest || *rows[0].BestPct != 5 {
+		t.Errorf("the best of all: %+v (%v)", rows, err)
+	}
+}
+
 // TestGoldenRefusals: a pin that did other work is not compared, nor is a base of 0,
 // and requests that failed in it are said.
 func TestGoldenRefusals(t *testing.T) {

@@ -58,7 +58,12 @@ func TestEmptyFileOfOtherSources(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("of other sources: a file was written")
 	}
-	if done, err := unpackEmpty(emptyFile[:len(emptyFile)/2], path); done || err == nil {
+	whole := filepath.Join(t.TempDir(), "whole")
+	if err := os.WriteFile(whole, bytes.Repeat([]byte("a warehouse "), 1<<12), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	packed := pack(t, whole)
+	if done, err := unpackEmpty(packed[:len(packed)-12], path); done || err == nil {
 		t.Errorf("cut off: unpacked %v, %v", done, err)
 	}
 }

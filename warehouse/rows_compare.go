@@ -175,6 +175,30 @@ func (w *DB) Golden(ctx context.Context, runID string) ([]GoldenRow, error) {
 		}, runID)
 }
 
+// A TrendRow is one row of view trend.
+type TrendRow struct {
+	CellKey, Slot, Metric, Unit, Direction string
+	Value, Mid, MidPct                     *float64 // Mid: median of the last MidRuns earlier values
+	MidRuns                                int
+	Best, BestPct                          *float64 // of the earlier values
+	BestRun                                string
+	BestAt                                 *time.Time
+	IsBest                                 bool      // better than all of them
+	Past                                   []float64 // these, the oldest first; at most 20
+}
+
+// Trend is the past of a run's values of these metrics; cells without one are not
+// in it.
+func (w *DB) Trend(ctx context.Context, runID string, metrics ...string) ([]TrendRow, error) {
+	return readRunLate(ctx, w, runID, "trend", `
+		SELECT t.cell_key, t.slot, t.metric, t.unit, t.direction, t.value, t.mid, t.mid_pct, t.mid_runs, t.best, t.best_pct, t.best_run, t.best_at, t.is_best, to_json(t.past)::VARCHAR
+		FROM trend t LEFT JOIN expected_cell e ON e.run_id = t.run_id AND e.cell_key = t.cell_key
+		WHERE t.run_id = ? AND t.metric IN `+listed+` ORDER BY e.ordinal, t.cell_key, t.slot, t.metric_ordinal`,
+		func(r *TrendRow) []any {
+			return []any{&r.CellKey, &r.Slot, &r.Metric, &r.Unit, &r.Direction, &r.Value, &r.Mid, &r.MidPct, &r.MidRuns, &r.Best, &r.BestPct, &r.BestRun, &r.BestAt, &r.IsBest, (*numbers)(&r.Past)}
+		}, runID, list(metrics))
+}
+
 // A RegressionRow is one row of view regressions.
 type RegressionRow struct {
 	CellKey, Slot, Metric, Unit, Direction string

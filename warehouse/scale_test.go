@@ -164,6 +164,10 @@ func aboutOneRun(ctx context.Context, w *warehouse.DB, id, before string) []ques
 		{"prev_run", asked(ctx, id, w.PrevRun)},
 		{"what_changed", func() error { _, err := w.WhatChanged(ctx, before, id); return err }},
 		{"golden", asked(ctx, id, w.Golden)},
+		{"trend", func() error {
+			_, err := w.Trend(ctx, id, "output_throughput", "mean_ttft_ms", "mean_tpot_ms")
+			return err
+		}},
 		{"framework_parity", asked(ctx, id, w.FrameworkParity)},
 		{"request_quantiles", asked(ctx, id, w.RequestQuantiles)},
 		{"scaling", asked(ctx, id, w.Scaling)},

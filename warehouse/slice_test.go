@@ -62,7 +62,7 @@ func TestSlice(t *testing.T) {
 			}
 		}
 		rows := sameOfOneRun(t, w, some, questions, "cell_run", "noise", "prev_run")
-		for _, view := range []string{"prev_run", "framework_parity", "scaling", "golden", "regressions", "accuracy_prev_run", "threshold_age", "history", "noise"} {
+		for _, view := range []string{"prev_run", "framework_parity", "scaling", "golden", "regressions", "accuracy_prev_run", "threshold_age", "history", "noise", "trend"} {
 			if rows["SELECT * FROM "+view] < 5 {
 				t.Errorf("view %s: %d rows were compared", view, rows["SELECT * FROM "+view])
 			}

@@ -14,6 +14,8 @@ SELECT * FROM prev_run WHERE run_id = '20260924T180211Z-4f9c2a';
 SELECT * FROM what_changed('before', '20260924T180211Z-4f9c2a');
 -- golden
 SELECT * FROM golden WHERE run_id = '20260924T180211Z-4f9c2a';
+-- trend
+SELECT * FROM trend WHERE run_id = '20260924T180211Z-4f9c2a' AND metric IN ('output_throughput', 'mean_ttft_ms', 'mean_tpot_ms');
 -- parity
 SELECT * FROM framework_parity WHERE run_id = '20260924T180211Z-4f9c2a';
 -- scaling
