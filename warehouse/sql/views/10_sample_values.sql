@@ -48,18 +48,20 @@ WITH s AS (
        OR (NOT ours AND (kind = 'number' OR quality = 'ok' OR asked))
 ), graded AS (
     SELECT * EXCLUDE (quality),
+           left(text, 80) || CASE WHEN length(text) > 80 THEN '…' ELSE '' END AS said, -- whatever its length, a message keeps one
            CASE WHEN rule IN ('nothing completed', 'one token') THEN 'not_applicable' WHEN rule IS NOT NULL THEN 'impossible' ELSE quality END AS quality,
            CASE rule
                WHEN 'nothing completed' THEN 'no request completed'
                WHEN 'one token' THEN 'one output token: there is no time per further token'
-               WHEN 'negative' THEN text || ' is negative'
-               WHEN 'too exact' THEN text || ' is a count from 2^53 on: the numbers here cannot hold it exactly'
+               WHEN 'negative' THEN said || ' is negative'
+               WHEN 'too exact' THEN said || ' is a count from 2^53 on: the numbers here cannot hold it exactly'
                WHEN 'no time' THEN 'the duration is ' || num_text(duration) || ' s'
                ELSE CASE quality
                    WHEN 'null' THEN 'null in artifact'
-                   WHEN 'non_finite' THEN text || ' is not a finite number'
-                   WHEN 'out_of_range' THEN text || ' is out of the range of a double'
-                   WHEN 'non_numeric' THEN '"' || coalesce(text, kind) || '" is not a number' END
+                   WHEN 'non_finite' THEN said || ' is not a finite number'
+                   WHEN 'out_of_range' THEN said || ' is out of the range of a double'
+                   WHEN 'non_numeric' THEN CASE kind WHEN 'string' THEN '"' || said || '"'
+                        WHEN 'boolean' THEN coalesce(said, 'a boolean') WHEN 'list' THEN 'a list' WHEN 'object' THEN 'an object' ELSE kind END || ' is not a number' END
            END AS note
     FROM ruled
 )
