@@ -46,3 +46,16 @@ func TestVolumes(t *testing.T) {
 		}
 	}
 }
+
+// TestLatencyNames: a statistic that a client may report is no slip of another.
+func TestLatencyNames(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{
+		"p90_itl_ms": true, "p99.9_ttft_ms": true, "p50_ttft_ms": true, "std_e2el_ms": true, "max_tpot_ms": true,
+		"p95_tpot_s": false, "p95_ttft": false, "mean_tft_ms": false, "p100.0.1_itl_ms": false, "output_throughput": false,
+	} {
+		if got := latencyName.MatchString(s); got != want {
+			t.Errorf("%s: %v, want %v", s, got, want)
+		}
+	}
+}

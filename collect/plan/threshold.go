@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,6 +167,11 @@ func (d *draft) readSpecs(g *gates, n node, scope, target, pointer string) []art
 		}
 		c := n.child(m.Name, m.Value)
 		name := m.Name
+		if strings.TrimSpace(strings.TrimPrefix(name, "client.")) == "" {
+			d.dc.bad[c.canon] = true
+			d.dc.probs.add(c.doc, m.Offset, c.path, "expected the name of a metric, found "+quote(name), "", false)
+			continue
+		}
 		if scope == "cell" {
 			if bare, ok := strings.CutPrefix(name, "client."); ok {
 				if g.old == 0 {
@@ -309,7 +315,7 @@ func (d *draft) specReference(g *gates, c node, t *artifact.Threshold) {
 	if t.Scope != "cell" || g.names[t.Reference] {
 		return
 	}
-	if near := Nearest(t.Reference, d.metricNames(g)); near != "" && distance(t.Reference, near, 2) <= 2 {
+	if near := Nearest(t.Reference, d.metricNames(g)); near != "" && distance(t.Reference, near, 2) <= 2 && !latencyName.MatchString(t.Reference) {
 		d.dc.errorf(n, "did you mean "+quote(near)+"?", "no metric is called %s", quote(v.Text))
 		return
 	}
@@ -324,13 +330,20 @@ func (d *draft) metricNames(g *gates) []string {
 	return names
 }
 
-// checkNames warns of metrics that are almost one that is known.
+// latencyName are the names of statistics of a latency. Clients report whichever
+// they are asked for, so one that is not in the table is no slip of one that is.
+var latencyName = regexp.MustCompile(`^(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)_ms$`)
+
+// checkNames warns of metrics that are almost one that is known: always if they
+// differ in a letter or two, else if that one has no spec.
 func (d *draft) checkNames(g *gates, n node, specs []artifact.Threshold) {
 	for _, s := range specs {
 		if g.names[s.Metric] {
 			continue
 		}
-		if near := Nearest(s.Metric, d.metricNames(g)); near != "" && !slices.ContainsFunc(specs, func(o artifact.Threshold) bool { return o.Metric == near }) {
+		near := Nearest(s.Metric, d.metricNames(g))
+		slip := near != "" && distance(s.Metric, near, 2) <= 2 && !latencyName.MatchString(s.Metric)
+		if near != "" && (slip || !slices.ContainsFunc(specs, func(o artifact.Threshold) bool { return o.Metric == near })) {
 			d.dc.probs.add(n.doc, n.v.Get(s.Metric).Offset, join(n.path, s.Metric), "is not a metric this suite knows", fmt.Sprintf("did you mean %q?", near), true)
 		}
 	}
