@@ -373,7 +373,10 @@ func (d *draft) thresholdFile(fsys files, root node) *document {
 		return nil
 	}
 	at := dc.at("threshold_json", root)
-	name := strings.TrimSpace(d.thresholdJSON)
+	name := d.thresholdJSON // literal, blanks included
+	if strings.TrimSpace(name) == "" {
+		name = ""
+	}
 	var shown []string
 	for _, b := range beside {
 		shown = append(shown, printable(b))

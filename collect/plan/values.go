@@ -13,8 +13,12 @@ import (
 	"cvs/collect/strictjson"
 )
 
-// token matches a placeholder; nothing with a blank, a | or a quote is one.
-var token = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
+var (
+	// token matches a placeholder; nothing with a blank, a | or a quote is one.
+	token = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
+	// braces matches what was perhaps meant to be one.
+	braces = regexp.MustCompile(`\{[^{}]*\}`)
+)
 
 // settled reports whether a text is final: no marker that a person was to
 // replace and no placeholder that nothing resolved. In free text braces are data.
@@ -50,6 +54,17 @@ func (dc *decoder) settled(c node, s string, free bool) bool {
 		case Nearest(m[1], dc.tokens) != "" || strings.HasPrefix(m[1], "paths."):
 			dc.warnf(c, "known are {"+strings.Join(dc.tokens, "}, {")+"}", "%s is no known placeholder and is passed on as it stands", m[0])
 		}
+	}
+	if free {
+		return ok
+	}
+	for _, m := range braces.FindAllString(token.ReplaceAllString(s, ""), -1) { // no name, or one with blanks
+		hint := "known are {" + strings.Join(dc.tokens, "}, {") + "}"
+		if n := Nearest(strings.TrimSpace(m[1:len(m)-1]), dc.tokens); n != "" {
+			hint = "did you mean {" + n + "}?"
+		}
+		dc.errorf(c, hint, "unresolved placeholder %s", printable(m))
+		ok = false
 	}
 	return ok
 }
