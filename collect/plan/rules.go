@@ -169,6 +169,7 @@ func (d *draft) serverArgs(root node) {
 			return // its ranks share the GPUs of TP
 		}
 	}
+	d.joinedFlag(at, args, dp)
 	for _, f := range flagValues(args, dp...) { // the last one counts
 		n, err := strconv.Atoi(f.value)
 		if err != nil || n < 1 {
@@ -187,13 +188,18 @@ func (d *draft) ownFlags(at node, args []string, root node) {
 	if q.Driver == DriverATOM {
 		port = []string{"--server-port", "--server_port"}
 	}
-	for _, own := range []struct {
+	type ownFlag struct {
 		flags      []string
 		path, want string
-	}{
+	}
+	all := []ownFlag{
 		{[]string{"--model", "--model-path", "--model_path"}, "model.id", d.Model.ID},
 		{port, "params.port_no", strconv.Itoa(q.Port)},
-	} {
+	}
+	if q.Driver != DriverATOM {
+		all = append(all, ownFlag{[]string{"--nnodes"}, "params.nnodes", strconv.Itoa(max(q.NNodes, 1))})
+	}
+	for _, own := range all {
 		for _, f := range flagValues(args, own.flags...) {
 			if dc.good(own.path) && f.value != own.want {
 				dc.errorf(at, "leave it out", "%s %s contradicts %s = %s", f.name, printable(f.value), dc.at(own.path, root).path, own.want)
@@ -206,6 +212,7 @@ func (d *draft) ownFlags(at node, args []string, root node) {
 // servers take the last, so an earlier right one says nothing. It returns the
 // last flag that was found.
 func (d *draft) parallelFlag(at node, args []string, canon string, want int, flags []string, root node) (flag string, same bool) {
+	flag = d.joinedFlag(at, args, flags)
 	for _, f := range flagValues(args, flags...) {
 		flag, same = f.name, f.value == strconv.Itoa(want)
 		if d.dc.good(canon) && !same {
@@ -214,6 +221,18 @@ func (d *draft) parallelFlag(at node, args []string, canon string, want int, fla
 		}
 	}
 	return flag, same
+}
+
+// joinedFlag reports flags that stand in one argument with their value: arguments
+// reach the server as they are written. It returns the last.
+func (d *draft) joinedFlag(at node, args, flags []string) (flag string) {
+	for _, a := range args {
+		if name, value, ok := strings.Cut(a, " "); ok && slices.Contains(flags, name) {
+			d.dc.errorf(at, fmt.Sprintf("write %s, %s", quote(name), quote(strings.TrimSpace(value))), "%s is one argument and no server takes it as a flag with its value", quote(a))
+			flag = name
+		}
+	}
+	return flag
 }
 
 type flagArg struct{ name, value string }
@@ -282,6 +301,9 @@ func (d *draft) topology(root node) {
 		dc.errorf(pp, fmt.Sprintf("set it to %d", q.NNodes), "%s %d needs pipeline parallelism, but %s is 1", nodes.path, q.NNodes, pp.path)
 	case q.NNodes > 1 && q.PP > 1 && q.PP != q.NNodes:
 		dc.warnf(pp, "", "%d stages on %d nodes", q.PP, q.NNodes)
+	}
+	if q.Driver != DriverATOM && q.NNodes > 1 && q.MasterPort == q.Port && sizes && dc.good("params.port_no", "params.master_port") {
+		dc.errorf(at("params.master_port"), "", "%d is the port of the server on the same node (%s)", q.MasterPort, at("params.port_no").path)
 	}
 	d.hosts(root)
 }
