@@ -568,3 +568,30 @@ func runRenderCase(t *testing.T, c *acceptanceCase, dir string, inv caseInvocati
 	}
 	return res
 }
+
+// TestEvaluateSaysWarnings: what is odd about the files a folder is judged by
+// stands beside the verdict, in words and in JSON.
+func TestEvaluateSaysWarnings(t *testing.T) {
+	t.Parallel()
+	for id, wants := range map[string][]string{
+		"c082-record-only-with-mismatches":  {"no spec for the gated metrics p99_ttft_ms", "not in this sweep and not used: ISL=1,OSL=1,TP=8,PP=1,CONC=1"},
+		"c084-client-prefixed-metric-names": {"metric names with the prefix client. are deprecated"},
+	} {
+		dir := filepath.Join("testdata", "cases", id)
+		args := append([]string{"evaluate", "--results", dir}, inputArgs(t, dir, caseInvocation{})...)
+		text, report := cvsCommand(t, nil, args...), cvsCommand(t, nil, append(args, "--format", "json")...)
+		var j struct {
+			Problems []struct{ Severity, Code, Msg string } `json:"problems"`
+		}
+		mustJSON(t, report.stdout, &j)
+		for _, want := range wants {
+			said := false
+			for _, p := range j.Problems {
+				said = said || p.Severity == "warning" && p.Code == "plan" && strings.Contains(p.Msg, want)
+			}
+			if !said || !strings.Contains(text.stdout, want) {
+				t.Errorf("%s: %q is not said:\n%s\n%s", id, want, text.stdout, report.stdout)
+			}
+		}
+	}
+}

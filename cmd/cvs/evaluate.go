@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -76,6 +78,15 @@ func runEvaluate(ctx context.Context, e *env, o evaluateOptions, args []string) 
 	}
 	if j.waivers, err = db.GateWaivers(ctx, j.status.RunID, e.now()); err != nil {
 		return badStore(err)
+	}
+	run, err := db.Run(ctx, j.status.RunID)
+	if err != nil {
+		return badStore(err)
+	}
+	if run.Warnings != "" {
+		if err := json.Unmarshal([]byte(run.Warnings), &j.plan); err != nil {
+			return badStore(fmt.Errorf("read the warnings of run %s: %w", j.status.RunID, err))
+		}
 	}
 	if o.format == "json" {
 		out := j.report()

@@ -25,6 +25,9 @@ type judgement struct {
 	checks  []warehouse.CheckGateRow
 	quality []warehouse.DataQualityRow
 	waivers []warehouse.GateWaiverRow // where somebody asked for them
+	// plan holds what is to be known of the files the run was planned from, where
+	// nobody was told of it before.
+	plan []string
 }
 
 // judge reads the verdict views of one run.
@@ -156,6 +159,9 @@ func (j *judgement) print(w io.Writer) {
 	}
 	fmt.Fprintln(w, tw.Render())
 	fmt.Fprintln(w)
+	for _, p := range j.plan {
+		fmt.Fprintf(w, "warning: %s\n", visible(clip(p)))
+	}
 	j.printFindings(w)
 	s := j.status
 	fmt.Fprintf(w, "gates: %d pass, %d fail, %d invalid, %d skipped, %d n/a, %d info, %d record\n", s.Pass, s.Fail, s.Invalid, s.Skipped, s.NA, s.Info, s.Record)

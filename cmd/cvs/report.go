@@ -132,6 +132,9 @@ func (j *judgement) report() reportJSON {
 		},
 		Cells: []cellJSON{}, Tiers: []tierJSON{}, Gates: []gateJSON{}, Checks: []checkJSON{}, Problems: problemsJSON(j.quality),
 	}
+	for _, p := range j.plan {
+		out.Problems = append(out.Problems, problemJSON{Severity: "warning", Code: "plan", Msg: p})
+	}
 	for _, c := range j.cells {
 		out.Cells = append(out.Cells, cellJSON{c.CellKey, c.CellID, c.ISL, c.OSL, c.Concurrency, c.Planned, string(c.State), c.Reason,
 			c.Pass, c.Fail, c.Invalid, c.Skipped, c.NA, c.WouldFail, finite(c.WorstMarginPct)})
