@@ -31,7 +31,8 @@ type ComparedRow struct {
 	Regression bool     // the same, to the worse
 	NoisePct   *float64 // spread of earlier runs
 	NoiseRuns  int
-	Judgement  string // of view regressions: beyond the limit and beyond noise, or why not; "" without
+	Judgement  string                   // of view regressions: beyond the limit and beyond noise, or why not; "" without
+	Repeats    *warehouse.RepeatTestRow // what the repeats of both runs tell; nil if nobody asked
 }
 
 // A LogTail is the end of one log of a cell.
@@ -184,6 +185,7 @@ func (b *builder) compared(s *Section, all []ComparedRow, other string) *Section
 		return s
 	}
 	judged := slices.ContainsFunc(rows, func(r ComparedRow) bool { return r.Judgement != "" })
+	tested, untested := repeatsOf(rows)
 	order := func(r ComparedRow) int {
 		switch {
 		case r.Regression:
@@ -242,6 +244,12 @@ func (b *builder) compared(s *Section, all []ComparedRow, other string) *Section
 	if judged {
 		t.Head = append(t.Head, Column{Text: "Judgement"})
 	}
+	if tested {
+		t.Head = append(t.Head, Column{Text: "Repeats", Title: "Welch's t-test on the repeats of both runs; q: Benjamini and Hochberg over the cells of a metric"})
+		s.Notes = append(s.Notes, "Repeats tell one start of a server from another; that two releases differ, noise over many runs tells better.")
+	} else if untested != "" {
+		s.Notes = append(s.Notes, "The repeats of the two runs are not tested: "+untested+".")
+	}
 	t.Head = append(t.Head, Column{Text: "Reason"})
 	for _, r := range rows {
 		m := Mark{Class: "na", Word: strings.ReplaceAll(text(r.State), "_", " ")}
@@ -285,10 +293,45 @@ func (b *builder) compared(s *Section, all []ComparedRow, other string) *Section
 			}
 			cells = append(cells, word)
 		}
+		if tested {
+			cells = append(cells, b.repeatsCell(r.Repeats))
+		}
 		t.Rows = append(t.Rows, Row{Mark: m, Cells: append(cells, Cell{Text: text(r.Reason), Class: "w"})})
 	}
 	s.Tables = []*Table{t}
 	return s
+}
+
+// repeatsOf says whether the repeats of any value were tested or, of values with
+// repeats, why none was.
+func repeatsOf(rows []ComparedRow) (tested bool, why string) {
+	for _, r := range rows {
+		switch {
+		case r.Repeats == nil:
+		case r.Repeats.Q != nil:
+			return true, ""
+		case why == "":
+			why = text(r.Repeats.Reason)
+		}
+	}
+	return false, why
+}
+
+func (b *builder) repeatsCell(r *warehouse.RepeatTestRow) Cell {
+	if r == nil || r.Q == nil {
+		c := Cell{Text: "no test", Class: "dim", HasRaw: true}
+		if r != nil {
+			c.Title = text(r.Reason)
+		}
+		return c
+	}
+	q := "q < 0.001"
+	if *r.Q >= 0.001 {
+		q = "q = " + grouped(*r.Q, 3)
+	}
+	c := b.number(*r.Q, text(r.State)+", "+q)
+	c.Class = ""
+	return c
 }
 
 // scaling is nil on one node, where there is nothing to scale.

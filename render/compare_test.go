@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -231,5 +232,42 @@ func TestDistributions(t *testing.T) {
 	}
 	if !strings.Contains(string(deck.data), `"also":[{"label":"16","points":[[0,100],[50,200],[99,298],[100,300]]},{"label":"32"`) {
 		t.Error("the page's data lacks the lines")
+	}
+}
+
+// TestComparedRepeats: what repeats tell has a column where anything was tested; why
+// nothing was is a note.
+func TestComparedRepeats(t *testing.T) {
+	t.Parallel()
+	row := func(metric string, r *warehouse.RepeatTestRow) ComparedRow {
+		return ComparedRow{CellKey: "k", Metric: metric, OtherRun: "before", State: "compared", Value: ptr(1.0), Other: ptr(2.0), Repeats: r}
+	}
+	few := &warehouse.RepeatTestRow{State: "no test", Reason: "measured 1 and 3 times; three are needed in both runs"}
+	for _, tt := range []struct {
+		name       string
+		rows       []ComparedRow
+		cells      string // of column Repeats
+		note, lack string
+	}{
+		{"tested", []ComparedRow{row("output_throughput", &warehouse.RepeatTestRow{State: "worse", Q: ptr(0.0123)}), row("mean_ttft_ms", &warehouse.RepeatTestRow{State: "better", Q: ptr(1e-9)}), row("mean_tpot_ms", few), row("mean_itl_ms", nil)},
+			"worse, q = 0.012|better, q < 0.001|no test|no test", "Repeats tell one start", "not tested"},
+		{"too few", []ComparedRow{row("output_throughput", few)}, "", "not tested: measured 1 and 3 times", "Repeats tell one start"},
+		{"nobody asked", []ComparedRow{row("output_throughput", nil)}, "", "", "epeats"},
+	} {
+		s := newBuilder(fixture()).compared(&Section{ID: "previous"}, tt.rows, "Before")
+		at := slices.IndexFunc(s.Tables[0].Head, func(c Column) bool { return c.Text == "Repeats" })
+		var got []string
+		for _, r := range s.Tables[0].Rows {
+			if at >= 0 {
+				got = append(got, r.Cells[at].Text)
+			}
+			if len(r.Cells) != len(s.Tables[0].Head) {
+				t.Errorf("%s: %d cells under %d heads", tt.name, len(r.Cells), len(s.Tables[0].Head))
+			}
+		}
+		notes := strings.Join(s.Notes, "\n")
+		if strings.Join(got, "|") != tt.cells || !strings.Contains(notes, tt.note) || strings.Contains(notes, tt.lack) {
+			t.Errorf("%s: %q, notes %q", tt.name, got, notes)
+		}
 	}
 }

@@ -74,6 +74,11 @@ func (c *Comparison) Add(ctx context.Context, src PairSource, other Side) error 
 		if p.Changed, err = src.WhatChanged(ctx, o.RunID, now.RunID); err != nil {
 			return err
 		}
+		if s, ok := src.(tester); ok && !p.Parity {
+			if err := askTests(ctx, s, now.RunID, o.RunID, p.Rows); err != nil {
+				return err
+			}
+		}
 	}
 	means, err := src.MeanChanges(ctx, ratios(pairID(len(c.Pairs)), p.Rows, chartMetrics))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"cvs/collect/metric"
@@ -35,6 +36,9 @@ type (
 	}
 	timeKeeper interface {
 		RequestQuantiles(ctx context.Context, runID string) ([]warehouse.QuantileRow, error)
+	}
+	tester interface {
+		RepeatTest(ctx context.Context, runID, other string) ([]warehouse.RepeatTestRow, error)
 	}
 	trender interface {
 		Trend(ctx context.Context, runID string, metrics ...string) ([]warehouse.TrendRow, error)
@@ -74,6 +78,13 @@ func (d *Data) queryMore(ctx context.Context, src Source, runID string, may func
 			x := prevCompared(r)
 			x.Reason, x.Judgement = reason, j.State
 			d.Prev = append(d.Prev, x)
+		}
+	}
+	if s, ok := src.(tester); ok && d.repeated() {
+		if before := mostlyComparedWith(d.Prev); before != "" {
+			if err := askTests(ctx, s, runID, before, d.Prev); may("previous", err) != nil {
+				return err
+			}
 		}
 	}
 	if s, ok := src.(differ); ok {
@@ -153,6 +164,31 @@ func mostlyComparedWith(rows []ComparedRow) string {
 		}
 	}
 	return best
+}
+
+// repeated reports whether any value is that of several benchmarks.
+func (d *Data) repeated() bool {
+	return slices.ContainsFunc(d.Metrics, func(m warehouse.MetricRow) bool { return m.Repeats > 1 })
+}
+
+// askTests puts to the rows compared with another run what the repeats of both
+// tell.
+func askTests(ctx context.Context, s tester, runID, other string, rows []ComparedRow) error {
+	tests, err := s.RepeatTest(ctx, runID, other)
+	if err != nil {
+		return err
+	}
+	by := make(map[[3]string]*warehouse.RepeatTestRow, len(tests))
+	for i := range tests {
+		t := &tests[i]
+		by[[3]string{t.CellKey, t.Slot, t.Metric}] = t
+	}
+	for i := range rows {
+		if r := &rows[i]; r.OtherRun == other {
+			r.Repeats = by[[3]string{r.CellKey, r.Slot, r.Metric}]
+		}
+	}
+	return nil
 }
 
 // meanMetrics are summed up over all cells of a comparison.

@@ -234,3 +234,23 @@ func (w *DB) WhatChanged(ctx context.Context, before, after string) ([]ChangedRo
 	return readLate(ctx, w, "what_changed", "SELECT field, before, after FROM what_changed(?, ?) ORDER BY rank, field",
 		func(r *ChangedRow) []any { return []any{&r.Field, &r.Before, &r.After} }, before, after)
 }
+
+// A RepeatTestRow is one row of macro repeat_test.
+type RepeatTestRow struct {
+	CellKey, Slot, Metric string
+	N, OtherN             int      // repeats in either run
+	BetterPct             *float64 // change of the means in per cent, + is better
+	P, Q                  *float64 // of Welch's t-test; Q over all cells of the metric
+	State                 string   // better, worse, not told apart, no test
+	Reason                string   // why there is no test
+}
+
+// RepeatTest tells whether a run differs from another by more than the repeats of
+// either do.
+func (w *DB) RepeatTest(ctx context.Context, runID, other string) ([]RepeatTestRow, error) {
+	return readLate(ctx, w, "repeat_test", `SELECT cell_key, slot, metric, n, other_n, better_pct, p, q, state, coalesce(reason, '')
+		FROM repeat_test(?, ?) ORDER BY cell_key, slot, metric_ordinal`,
+		func(r *RepeatTestRow) []any {
+			return []any{&r.CellKey, &r.Slot, &r.Metric, &r.N, &r.OtherN, &r.BetterPct, &r.P, &r.Q, &r.State, &r.Reason}
+		}, runID, other)
+}

@@ -32,12 +32,14 @@ type loadOptions struct {
 	sets  []string
 	// what decisions are held against
 	policy, allowed string
+	list            bool
 }
 
 func (o *loadOptions) addFlags(f *pflag.FlagSet) {
 	o.store.addFlags(f)
 	f.DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait for another process that holds the warehouse")
 	f.StringArrayVar(&o.sets, "set", nil, "state a fact a loose file lacks, e.g. started_at=2026-09-01T10:00:00Z, gpu_arch=mi325x, tp=8, isl=1024, osl=1024")
+	f.BoolVar(&o.list, "list", false, fmt.Sprintf("name every run, also after the first %d", listRuns))
 	f.StringVar(&o.policy, "policy", "", "policy `file` that decisions are held against (default: that of the last decision)")
 	f.StringVar(&o.allowed, "allowed-signers", "", "`file` that says whose keys may sign; without it nobody is known")
 }
@@ -142,7 +144,7 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 
 	out := bufio.NewWriter(e.stdout)
 	defer out.Flush()
-	l := &loading{out: out, db: db, facts: facts, counts: map[string]int{}}
+	l := &loading{out: out, db: db, facts: facts, counts: map[string]int{}, list: o.list}
 	if err := l.all(ctx, found); err != nil {
 		return err
 	}
@@ -150,6 +152,9 @@ func runLoad(ctx context.Context, e *env, o loadOptions, paths []string) error {
 		if err := l.pins(ctx, found, workspacePins(e, o.store)); err != nil {
 			l.errs = append(l.errs, err)
 		}
+	}
+	if l.unnamed > 0 {
+		fmt.Fprintf(out, "… and %s more; --list names them all\n", count(l.unnamed, "run"))
 	}
 	counts, errs := l.counts, l.errs
 	fmt.Fprintf(out, "%d loaded, %d already there, %d replaced, %d skipped, %d failed: %s\n",
@@ -183,6 +188,10 @@ type loading struct {
 	bytes  int      // of the files of batch
 	counts map[string]int
 	errs   []error
+	list   bool // names every run
+	named  int  // runs that were
+	// and those that were only counted
+	unnamed int
 	// runs that were left for the next question to measure
 	unmeasured int
 	over       bool // a batch could not be stored: nothing more is tried
@@ -206,6 +215,8 @@ const (
 	loadGroup  = 64
 	groupBytes = 128 << 10
 	readAhead  = 1 << 20
+	// listRuns is how many runs are named; of ten thousand lines nobody reads one.
+	listRuns = 100
 	// measureAtOnce is how many loaded runs have their measurements computed
 	// before the command ends; after more, the next question does it.
 	measureAtOnce = 200
@@ -471,7 +482,12 @@ func (l *loading) report(ctx context.Context, runs ...stored) {
 		if r.Outcome == warehouse.Loaded || r.Samples > 0 { // of an unchanged run none were read
 			results = " (" + count(r.Samples, "result") + ")"
 		}
-		fmt.Fprintf(l.out, "%-10s %s%s from %s\n", r.Outcome, visible(r.RunID), results, visible(r.path))
+		if l.list || l.named < listRuns || r.Outcome == warehouse.Replaced {
+			l.named++
+			fmt.Fprintf(l.out, "%-10s %s%s from %s\n", r.Outcome, visible(r.RunID), results, visible(r.path))
+		} else {
+			l.unnamed++
+		}
 		if r.Errors > 0 || r.Outcome == warehouse.Unchanged {
 			doubtful = append(doubtful, r.RunID)
 		}

@@ -145,3 +145,33 @@ func TestLoadDiskFull(t *testing.T) {
 	}
 	holds(t, file, 4020)
 }
+
+// TestLoadNamesSome names the first hundred runs and counts the rest, unless all
+// are asked for.
+func TestLoadNamesSome(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "results")
+	resultFiles(t, dir, 0, 103)
+	file := filepath.Join(t.TempDir(), "w.duckdb")
+	for _, tt := range []struct {
+		args   []string
+		prefix string
+		named  int
+		more   string
+	}{
+		{nil, "loaded ", 100, "… and 3 runs more; --list names them all\n103 loaded, 0 already there"},
+		{nil, "unchanged ", 100, "… and 3 runs more; --list names them all\n0 loaded, 103 already there"},
+		{[]string{"--list"}, "unchanged ", 103, "\n0 loaded, 103 already there"},
+	} {
+		res := cvsCommand(t, nil, append([]string{"load", "--warehouse", file, dir}, tt.args...)...)
+		named := 0
+		for line := range strings.Lines(res.stdout) {
+			if strings.HasPrefix(line, tt.prefix) {
+				named++
+			}
+		}
+		if res.code != 0 || named != tt.named || !strings.Contains(res.stdout, tt.more) || strings.Contains(res.stdout, "…") != (named < 103) {
+			t.Errorf("%q: exit %d, %d named, want %d and %q:\n%s", tt.args, res.code, named, tt.named, tt.more, res.stdout)
+		}
+	}
+}
