@@ -20,7 +20,8 @@ func TestEmptyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	packed := emptyFile
-	if os.Getenv("UPDATE") != "" {
+	// no two files that DuckDB makes are alike: one that is right stays
+	if done, err := unpackEmpty(packed, filepath.Join(t.TempDir(), "old.duckdb")); os.Getenv("UPDATE") != "" && (!done || err != nil) {
 		packed = pack(t, made)
 		if err := os.WriteFile("empty.duckdb.gz", packed, 0o644); err != nil {
 			t.Fatal(err)
