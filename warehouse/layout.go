@@ -56,6 +56,8 @@ func ResultsLayout(dir string) (results, accuracy []artifact.Result, problems []
 			l.read(&l.results, name, fmt.Sprintf("ISL=%s,OSL=%s,CONC=%s", m[1], m[2], m[3]))
 		case len(parts) == 2 && (ext == ".json" || ext == ".jsonl"):
 			l.read(&l.results, name, "")
+		case ext == ".json" || ext == ".jsonl":
+			l.note(name, "is in no folder of a cell: not read; expected results/isl<ISL>_osl<OSL>_conc<CONC>/%s", base)
 		}
 	})
 	l.walk("accuracy", maxFolders, func(name string) {
@@ -76,6 +78,12 @@ type layout struct {
 
 func (l *layout) problem(name, format string, args ...any) {
 	l.problems = append(l.problems, artifact.Problem{Path: name, Msg: fmt.Sprintf(format, args...)})
+}
+
+// note lists what makes no result unusable.
+func (l *layout) note(name, format string, args ...any) {
+	l.problem(name, format, args...)
+	l.problems[len(l.problems)-1].Note = true
 }
 
 // walk calls file for each regular file below name in lexical order.
@@ -101,8 +109,11 @@ func (l *layout) walk(name string, depth int, file func(name string)) {
 			l.problem(child, "is a link to a folder: not followed")
 		case info.IsDir() && depth > 0:
 			l.walk(child, depth-1, file)
+		case info.IsDir():
 		case info.Mode().IsRegular():
 			file(child)
+		default:
+			l.problem(child, "is a pipe, a socket or a device: not read")
 		}
 	}
 }
@@ -131,7 +142,7 @@ func (l *layout) read(into *[]artifact.Result, name, key string) {
 	if path.Ext(name) == "" && !looksLikeJSON(w.b) {
 		// Only the vLLM client writes results without an extension; notes and logs
 		// may lie beside any result.
-		l.problems = append(l.problems, artifact.Problem{Path: name, Msg: "is no benchmark result: not read", Note: true})
+		l.note(name, "is no benchmark result: not read")
 		return
 	}
 	s := sha256.Sum256(w.b)

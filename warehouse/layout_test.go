@@ -1,10 +1,12 @@
 package warehouse_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"cvs/collect/artifact"
@@ -21,6 +23,8 @@ func TestResultsLayout(t *testing.T) {
 		"results/isl1024_osl1_conc64/client.log":              "text",
 		"results/all.jsonl":                                   "{}",
 		"results/notes/x.json":                                "{}",
+		"results/ISL8_OSL8_CONC8/results.json":                "{}",
+		"results/isl1024_osl1024_conc128/node0/results.json":  "{}",
 		"accuracy/gsm8k/org__M/results_2026.json":             "{}",
 		"accuracy/gsm8k/lm_eval.log":                          "text",
 		"accuracy/gsm8k/org__M/samples_gsm8k_2026-01-01.json": "{}",
@@ -40,6 +44,9 @@ func TestResultsLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(outside, filepath.Join(dir, "results", "isl1_osl1_conc1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "results", "isl1024_osl1024_conc128", "x.jsonl"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	results, accuracy, problems, err := warehouse.ResultsLayout(dir)
@@ -63,8 +70,26 @@ func TestResultsLayout(t *testing.T) {
 	if want := []string{"accuracy/gsm8k/org__M/results_2026.json gsm8k"}; !slices.Equal(show(accuracy), want) {
 		t.Errorf("accuracy %q, want %q", show(accuracy), want)
 	}
-	if len(problems) != 2 || !strings.Contains(problems[0].Msg, "link") || !strings.Contains(problems[1].Msg, "link") {
-		t.Errorf("problems %+v, want the two links", problems)
+	said := make(map[string]string)
+	for _, p := range problems {
+		said[p.Path] = fmt.Sprint(p.Note, " ", p.Msg)
+	}
+	for path, want := range map[string]string{
+		"results/link.json":                                  "false is a link",
+		"results/isl1_osl1_conc1":                            "false is a link",
+		"results/notes/x.json":                               "true is in no folder of a cell: not read; expected results/isl<ISL>_osl<OSL>_conc<CONC>/x.json",
+		"results/ISL8_OSL8_CONC8/results.json":               "true is in no folder of a cell",
+		"results/isl1024_osl1024_conc128/node0/results.json": "true is in no folder of a cell",
+		"results/isl1024_osl1024_conc128/x.jsonl":            "false is a pipe",
+		"results/isl1024_osl1_conc64/results.json":           "",
+	} {
+		if got := said[path]; !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+		delete(said, path)
+	}
+	if len(said) > 0 {
+		t.Errorf("also said: %q", said)
 	}
 	if _, _, _, err := warehouse.ResultsLayout(filepath.Join(dir, "none")); err == nil {
 		t.Error("a missing folder must be an error")
