@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -200,11 +199,8 @@ func refuseOverInput(out, mark string, e *env, o deckOptions, args []string) err
 		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 			continue
 		}
-		facts, _ := filepath.Glob(filepath.Join(dir, "*.json*")) // the pattern is well formed unless the folder's name is not
-		for _, f := range facts {
-			if !strings.HasPrefix(filepath.Base(f), "atom_run_deck.") {
-				inputs = append(inputs, f)
-			}
+		for _, name := range []string{"run.json", "expected.json", "thresholds.json", "config.json", "cluster.json", "stages.jsonl", "MANIFEST.sha256"} {
+			inputs = append(inputs, filepath.Join(dir, name))
 		}
 		for _, sub := range []string{"results", "accuracy", "cells", "inputs", "checks", "signoff"} {
 			filepath.WalkDir(filepath.Join(dir, sub), func(path string, d os.DirEntry, err error) error {

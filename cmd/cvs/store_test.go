@@ -236,6 +236,11 @@ func TestDeckOverInput(t *testing.T) {
 	if res := cvsCommand(t, nil, append(append([]string{"deck"}, args...), "-o", deck, "--junit", deck)...); res.code != 2 || !strings.Contains(res.stderr, "-o and --junit name the same file") {
 		t.Errorf("two outputs in one file: exit %d, %q", res.code, res.stderr)
 	}
+	for range 2 { // an output of before is no input, also beside the results
+		if res := cvsCommand(t, nil, append(append([]string{"deck"}, args...), "-o", filepath.Join(dir, "d.html"), "--json", filepath.Join(dir, "side.json"), "--markdown", filepath.Join(dir, "d.md"))...); res.code != 0 {
+			t.Errorf("made again: exit %d, %q", res.code, res.stderr)
+		}
+	}
 	targets, _ := filepath.Glob(filepath.Join(dir, "*_atom_*.json"))
 	results, _ := filepath.Glob(filepath.Join(dir, "results", "*", "*"))
 	for _, target := range append(append(targets, results...), filepath.Join(dir, "cluster.json")) {
