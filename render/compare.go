@@ -146,8 +146,21 @@ func (b *builder) changed() *Section {
 		s.Empty = "Nothing that is recorded."
 		return s
 	}
-	s.Tables = []*Table{changedTable("changed-table", b.d.Changed)}
+	s.Tables = []*Table{changedTable("changed-table", s.first(b.d.Changed))}
 	return s
+}
+
+// maxChanged bounds the differences that a page shows; those of single cells, of
+// which there may be thousands, come last but for thresholds.
+const maxChanged = 300
+
+// first are the differences to show, with a note on the rest.
+func (s *Section) first(rows []warehouse.ChangedRow) []warehouse.ChangedRow {
+	if len(rows) <= maxChanged {
+		return rows
+	}
+	s.Notes = append(s.Notes, fmt.Sprintf("Shown are the first %d; the query below gives the rest.", maxChanged))
+	return rows[:maxChanged]
 }
 
 func changedTable(id string, rows []warehouse.ChangedRow) *Table {

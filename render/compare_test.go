@@ -271,3 +271,17 @@ func TestComparedRepeats(t *testing.T) {
 		}
 	}
 }
+
+// TestChangedMany: of thousands of differences the first are shown, and it is said.
+func TestChangedMany(t *testing.T) {
+	t.Parallel()
+	d := fixture()
+	d.Prev = []ComparedRow{{CellKey: "k", Metric: "m", OtherRun: "before", State: "compared"}}
+	for i := range 2 * maxChanged {
+		d.Changed = append(d.Changed, warehouse.ChangedRow{Field: fmt.Sprint("field ", i), After: ptr("x")})
+	}
+	s := newBuilder(d).changed()
+	if len(s.Tables[0].Rows) != maxChanged || s.Count != "600" || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "first 300") {
+		t.Errorf("%d rows, count %s, notes %q", len(s.Tables[0].Rows), s.Count, s.Notes)
+	}
+}

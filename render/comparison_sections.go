@@ -271,7 +271,7 @@ func (v comparisonView) changed(i int) *Section {
 		s.Empty = "Nothing that is recorded."
 		return s
 	}
-	s.Tables = []*Table{changedTable(s.ID+"-table", p.Changed)}
+	s.Tables = []*Table{changedTable(s.ID+"-table", s.first(p.Changed))}
 	return s
 }
 

@@ -76,3 +76,51 @@ func TestLoadTelemetry(t *testing.T) {
 		t.Errorf("problems %q", problems)
 	}
 }
+
+// TestChangedConditions: what may explain a cell besides its configuration is among
+// what changed, if both runs recorded it and it differs enough.
+func TestChangedConditions(t *testing.T) {
+	t.Parallel()
+	w := open(t, "")
+	start := time.Date(2026, 9, 24, 18, 0, 0, 0, time.UTC)
+	run := func(id string, hour int, watts, mhz float64, limited, warm bool) *artifact.Run {
+		return at(id, hour, 2000, func(r *artifact.Run) {
+			c := r.Expected.Cells[0]
+			r.Expected.Tasks = []artifact.ExpectedTask{{Kind: "platform", ID: "gpu_metrics_poll"}}
+			var samples []check.GPUSample
+			for i := range 10 {
+				samples = append(samples, check.GPUSample{Host: "n1", Time: start.Add(time.Duration(i) * 2 * time.Second), GPUs: []check.Reading{{GPU: 0, PowerW: &watts, GFXMHz: &mhz, Throttled: &limited}}})
+			}
+			lines, err := check.JSONL(samples)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Checks = []artifact.Result{checkFile(t, "gpu/"+c.ID+".json", check.Summarise(c.ID, samples, nil, start)), {Path: "checks/gpu/" + c.ID + ".jsonl", CellKey: c.ID, Data: lines}}
+			r.Results[0].Record = &artifact.Record{CellKey: c.Key, CellID: c.ID, Repeat: 1, Status: artifact.Done, StartedAt: &start, EndedAt: &start, ServerSession: 1, Warm: warm}
+			r.Records = []artifact.Record{*r.Results[0].Record}
+		})
+	}
+	load(t, w, run("a", 0, 700, 2100, false, false), run("b", 1, 690, 2000, true, true), run("c", 2, 600, 2090, true, true))
+	got := func(before, after string) string {
+		rows, err := w.WhatChanged(t.Context(), before, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, r := range rows {
+			if field, ok := strings.CutPrefix(r.Field, "cell ISL=1024,OSL=1024,TP=8,PP=1,CONC=128 "); ok && r.Before != nil && r.After != nil {
+				out = append(out, field+": "+*r.Before+" -> "+*r.After)
+			}
+		}
+		return strings.Join(out, "; ")
+	}
+	for _, tt := range []struct{ before, after, want string }{
+		{"a", "b", "place: cold server, cell 1 on it -> warm server, cell 1 on it; GPUs throttled: 0 % of the time -> 100 % of the time"},
+		{"b", "c", "GPU power: 690 W -> 600 W"},
+		{"c", "c", ""},
+	} {
+		if g := got(tt.before, tt.after); g != tt.want {
+			t.Errorf("%s, %s: %s\nwant %s", tt.before, tt.after, g, tt.want)
+		}
+	}
+}

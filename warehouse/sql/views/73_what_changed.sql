@@ -1,12 +1,37 @@
 -- what_changed: what differs between two runs besides their results.
 -- grain: field
--- reads: run, run_identity, image_digest, attempt, threshold
+-- reads: run, run_identity, image_digest, attempt, threshold, gpu_telemetry
 -- unit:  text; NULL where a side does not have the field
 -- Facts of the run, the digests of its image, the resolved configuration key by
 -- key, thresholds, and the command lines of the first cell, in which the run's own
--- id, a part of its paths, is no difference.
+-- id, a part of its paths, is no difference. Of cells that both measured, what may
+-- explain a number besides: their place on a server and whether it was warm, clocks
+-- and power that differ by more than 5 %, and that GPUs were throttled in one alone.
+-- What is not recorded of both is not compared.
 CREATE OR REPLACE MACRO what_changed(before_run, after_run) AS TABLE
-WITH facts AS (
+WITH place AS (
+    SELECT run_id, cell_key,
+           CASE WHEN bool_or(warm) THEN 'warm' ELSE 'cold' END || ' server, cell ' ||
+               row_number() OVER (PARTITION BY run_id, min(server_session) ORDER BY min(started_at), cell_key) || ' on it' AS v
+    FROM attempt WHERE run_id IN (before_run, after_run) AND status = 'done' AND server_session > 0 AND started_at IS NOT NULL
+    GROUP BY run_id, cell_key
+), gpu AS (
+    SELECT t.run_id, t.cell_key, unnest([
+        {rank: 41, what: 'GPU clock', x: avg(t.mean_gfx_mhz), v: num_text(round(avg(t.mean_gfx_mhz))) || ' MHz'},
+        {rank: 42, what: 'GPU power', x: avg(t.mean_power_w), v: num_text(round(avg(t.mean_power_w))) || ' W'},
+        {rank: 43, what: 'GPUs throttled', x: max(t.throttled_pct), v: num_text(round(max(t.throttled_pct), 1)) || ' % of the time'}], recursive := true)
+    FROM gpu_telemetry t WHERE t.run_id IN (before_run, after_run) AND t.scope = 'total' AND t.cell_key <> ''
+    GROUP BY t.run_id, t.cell_key
+), beside AS (
+    SELECT p.run_id, 40 AS rank, 'cell ' || p.cell_key || ' place' AS field, p.v
+    FROM place p SEMI JOIN place o ON o.cell_key = p.cell_key AND o.run_id <> p.run_id
+    UNION ALL
+    SELECT g.run_id, g.rank, 'cell ' || g.cell_key || ' ' || g.what, g.v
+    FROM gpu g SEMI JOIN gpu o ON o.cell_key = g.cell_key AND o.rank = g.rank AND o.run_id <> g.run_id
+        AND CASE g.rank WHEN 43 THEN (g.x > 0) <> (o.x > 0) ELSE greatest(abs(change_pct(g.x, o.x)), abs(change_pct(o.x, g.x))) > 5 END
+), facts AS (
+    SELECT run_id, rank, field, v FROM beside
+    UNION ALL
     SELECT r.run_id, unnest([
         {rank: 1, field: 'model', v: r.model}, {rank: 2, field: 'precision', v: r.precision}, {rank: 3, field: 'driver', v: r.driver},
         {rank: 4, field: 'gpu', v: i.gpu}, {rank: 5, field: 'gpu_seen', v: r.gpu_seen}, {rank: 6, field: 'image', v: r.image},
@@ -33,4 +58,4 @@ FROM facts
 GROUP BY field
 HAVING before IS DISTINCT FROM after
 ORDER BY rank, field;
-COMMENT ON MACRO TABLE what_changed IS 'What differs between two runs besides their results: facts, image digests, configuration, thresholds, command lines; one row per field. before_run, after_run: run ids';
+COMMENT ON MACRO TABLE what_changed IS 'What differs between two runs besides their results: facts, image digests, configuration, thresholds, command lines, conditions of cells; one row per field. before_run, after_run: run ids';
