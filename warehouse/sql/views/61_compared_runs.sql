@@ -6,7 +6,7 @@
 -- This judges nothing. Views that compare runs say the same of this_run if they
 -- are asked of these runs alone, which is how it is found in a long history
 -- without reading all of it; a view that looks further back has to be given more
--- here. These are: the run; runs published twice; the 40 before it (view noise);
+-- here. These are: the run; runs published twice; the 40 before it (view earlier_run);
 -- of each cell the latest before it, healthy or not (prev_run); the same on one
 -- node (scaling); what is pinned (golden); the nearest of each other framework
 -- (framework_parity).

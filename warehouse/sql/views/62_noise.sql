@@ -1,21 +1,15 @@
 -- noise: how much a metric moves when nothing happened: the comparable runs
 -- before each run.
 -- grain: run_id, cell_key, slot, metric (of all runs before run_id; at least one)
--- reads: run_identity, cell_run, measurement, metric_def
+-- reads: earlier_run, cell_run, measurement, metric_def
 -- unit:  as the metric; robust_cv_pct in per cent of the median
 -- The last 20 healthy measurements of the cell, of the last 40 runs, each CI run
 -- once. robust_cv_pct is 1.4826 * MAD / |median|: the standard deviation in per
 -- cent if the noise were normal, but deaf to single outliers; NULL below three.
 CREATE OR REPLACE VIEW noise AS
-WITH r AS (
-    SELECT run_id, identity, sequence FROM run_identity WHERE started_at IS NOT NULL
-), earlier AS (
-    SELECT r.run_id, p.run_id AS earlier
-    FROM r JOIN r AS p ON p.identity = r.identity AND p.sequence < r.sequence
-    QUALIFY row_number() OVER (PARTITION BY r.run_id ORDER BY p.sequence DESC) <= 40
-), v AS (
+WITH v AS (
     SELECT e.run_id, c.cell_key, c.slot, m.metric, m.value
-    FROM earlier e
+    FROM earlier_run e
     JOIN cell_run c ON c.run_id = e.earlier
     JOIN measurement m ON m.run_id = c.run_id AND m.cell_key = c.cell_key AND m.host = c.host
     JOIN metric_def d ON d.name = m.metric

@@ -1,7 +1,7 @@
 -- trend: where each value stands in its past: the rolling median and the best of
 -- the comparable runs before it, and that past as a list.
 -- grain: run_id, cell_key, slot, metric (of cells with at least one earlier value)
--- reads: run_identity, cell_run, measurement, metric_def
+-- reads: earlier_run, cell_run, measurement, metric_def
 -- unit:  as the metric; *_pct in per cent, with + for better
 -- Steps of four per cent pass a limit of five, each against the run before it; the
 -- median of ten and the best show what they add up to. The past is that of view
@@ -9,17 +9,11 @@
 -- runs, each CI run once; workloads whose mean lengths differ by more than 5 % are
 -- no past of each other.
 CREATE OR REPLACE VIEW trend AS
-WITH r AS (
-    SELECT run_id, identity, sequence FROM run_identity WHERE started_at IS NOT NULL
-), earlier AS (
-    SELECT r.run_id, p.run_id AS earlier
-    FROM r JOIN r AS p ON p.identity = r.identity AND p.sequence < r.sequence
-    QUALIFY row_number() OVER (PARTITION BY r.run_id ORDER BY p.sequence DESC) <= 40
-), pair AS (
+WITH pair AS (
     SELECT n.run_id, n.cell_key, n.slot, n.host, c.run_id AS earlier, c.host AS earlier_host, c.started_at AS earlier_at,
            row_number() OVER (PARTITION BY n.run_id, n.cell_key, n.slot ORDER BY c.sequence DESC) AS back
     FROM cell_run n
-    JOIN earlier e ON e.run_id = n.run_id
+    JOIN earlier_run e ON e.run_id = n.run_id
     JOIN cell_run c ON c.run_id = e.earlier AND c.cell_key = n.cell_key AND c.slot = n.slot
     WHERE c.healthy AND NOT c.repeated
       AND coalesce(abs(change_pct(n.mean_input_len, c.mean_input_len)) <= 5, true)
