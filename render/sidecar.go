@@ -161,10 +161,15 @@ type sideCompared struct {
 	NoiseRuns  int     `json:"noise_runs"`
 }
 
-// sidePanel is one comparison; without rows it says that there is none.
-func sidePanel(rows []ComparedRow) any {
+// sidePanel is one comparison; without rows it says that there is none, and why
+// what was asked for could not be compared with.
+func sidePanel(rows []ComparedRow, problem string) any {
 	if len(rows) == 0 {
-		return map[string]string{"status": "not compared"}
+		panel := map[string]string{"status": "not compared"}
+		if problem != "" {
+			panel["reason"] = problem
+		}
+		return panel
 	}
 	out := make([]sideCompared, 0, len(rows))
 	status := "not compared"
@@ -285,7 +290,8 @@ func side(d *Data, o Options) sidecar {
 		Identity:  sideWho{Model: r.Model, Precision: r.Precision, GPUArch: r.GPUArch, GPUName: r.GPUSeen, Driver: r.Driver, TP: r.TP, PP: r.PP, DP: r.DP, NNodes: r.NNodes},
 		Lifecycle: map[string]number{}, Accuracy: map[string]*number{}, Cells: []sideCell{}, Expected: []sideExpected{}, GateMatrix: []sideMatrix{},
 		Gates: []sideGate{}, Tasks: []sideTask{}, Quality: []sideQuality{}, Artifacts: []sideFile{},
-		Panels:  map[string]any{"prev_run": sidePanel(d.Prev), "golden": sidePanel(d.Golden), "framework_parity": sidePanel(d.Parity)},
+		Panels: map[string]any{"prev_run": sidePanel(d.Prev, d.Problems["previous"]), "golden": sidePanel(d.Golden, d.Problems["golden"]),
+			"framework_parity": sidePanel(d.Parity, d.Problems["parity"])},
 		Inputs:  []sideInput{},
 		Summary: sideSummary{Mode: "full", Total: len(d.Cells)},
 	}

@@ -60,12 +60,18 @@ func TestSidecarSchema(t *testing.T) {
 	schema := sidecarSchema(t)
 	compared := fixture()
 	compared.Prev = []ComparedRow{{CellKey: compared.Cells[0].CellKey, Metric: "output_throughput", Value: ptr(1.0), Other: ptr(math.NaN()), State: "not_comparable", Reason: "n/a"}}
+	refused := fixture()
+	refused.Problems = map[string]string{"previous": "not compared: stat nope.json: no such file", "parity": "no list of cells"}
+	refused.Prev, refused.Parity = nil, nil
+	if _, text := sidecarOf(t, refused); !bytes.Contains(text, []byte("nope.json")) || !bytes.Contains(text, []byte("no list of cells")) {
+		t.Error("a baseline that could not be used is not named")
+	}
 	odd := fixture()
 	for i := range odd.Metrics {
 		odd.Metrics[i].Value = ptr([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0}[i%4])
 	}
 	odd.Run.Model = hostileTexts[0]
-	for name, d := range map[string]*Data{"fixture": fixture(), "empty": {Status: warehouse.RunStatusRow{Verdict: warehouse.Record}}, "compared": compared, "odd": odd, "large": sized(200)} {
+	for name, d := range map[string]*Data{"fixture": fixture(), "empty": {Status: warehouse.RunStatusRow{Verdict: warehouse.Record}}, "compared": compared, "refused": refused, "odd": odd, "large": sized(200)} {
 		v, _ := sidecarOf(t, d)
 		if err := schema.Validate(v); err != nil {
 			t.Errorf("%s: %v", name, err)
