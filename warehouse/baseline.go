@@ -244,7 +244,9 @@ func (b *Baseline) sql() (string, error) {
 		Simulated *bool   `json:"simulated"`
 		At        *string `json:"at"`
 		Values    []value `json:"values"`
-	}{Name: b.Name, RunID: b.RunID, Model: b.Model, Precision: b.Precision, GPU: b.GPU, Driver: b.Driver, Nodes: orNull(b.Nodes), DP: orNull(b.DP), Simulated: b.Simulated}
+
+		Accuracy map[string]float64 `json:"accuracy"`
+	}{Name: b.Name, RunID: b.RunID, Model: b.Model, Precision: b.Precision, GPU: b.GPU, Driver: b.Driver, Nodes: orNull(b.Nodes), DP: orNull(b.DP), Simulated: b.Simulated, Accuracy: b.Accuracy}
 	if b.At != nil {
 		at := b.At.UTC().Format("2006-01-02 15:04:05.999999")
 		doc.At = &at
@@ -307,12 +309,12 @@ func (c *Compared) AccuracyPrevRun(ctx context.Context, runID string) ([]Accurac
 	if c.Prev == nil {
 		return c.DB.AccuracyPrevRun(ctx, runID)
 	}
-	base, err := json.Marshal(c.Prev.Accuracy)
+	base, err := c.Prev.sql()
 	if err != nil {
-		return nil, fmt.Errorf("baseline %s: %w", c.Prev.Name, err)
+		return nil, err
 	}
-	return readRunLate(ctx, c.DB, runID, "accuracy_prev_run_against", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run_against(?, ?, ?)"+accuracyPrevOrder,
-		accuracyPrevDest, runID, c.Prev.Name, string(base))
+	return readRunLate(ctx, c.DB, runID, "accuracy_prev_run_against", "SELECT "+accuracyPrevColumns+" FROM accuracy_prev_run_against(?, ?)"+accuracyPrevOrder,
+		accuracyPrevDest, runID, base)
 }
 
 // Against compares a run with one other run of the warehouse that the user chose,

@@ -132,3 +132,39 @@ func TestBaselineUnusable(t *testing.T) {
 		t.Errorf("one result twice: %+v (%v)", b, err)
 	}
 }
+
+// TestBaselineAccuracy: the accuracy of a baseline is compared as its throughput
+// is, or not at all.
+func TestBaselineAccuracy(t *testing.T) {
+	t.Parallel()
+	w := open(t, "")
+	load(t, w, at("now", 0, 2000, func(r *artifact.Run) {
+		r.Expected.Tasks = []artifact.ExpectedTask{{Kind: "accuracy", ID: "gsm8k"}}
+		r.Accuracy = []artifact.Result{{Path: "accuracy/gsm8k/results_1.json", CellKey: "gsm8k",
+			Data: []byte(`{"results": {"gsm8k": {"exact_match,strict-match": 0.9}}, "configs": {"gsm8k": {}}, "n-shot": {"gsm8k": 3}, "versions": {"gsm8k": 3}, "config": {"model": "local-completions"}}`)}}
+	}))
+	for _, tt := range []struct {
+		head, accuracy, state, reason string
+		worse                         bool
+	}{
+		{`"model": "org/M"`, `{"gsm8k.gsm8k.exact_match__strict-match": 0.95}`, "compared", "no standard error", true},
+		{`"model": "org/M"`, `{"gsm8k.exact_match__strict-match": 0.905}`, "compared", "no standard error", false},
+		{`"model": "org/M"`, `{"mmlu.acc__none": 0.95}`, "new", "does not have it", false},
+		{`"model": "org/Other"`, `{"gsm8k.gsm8k.exact_match__strict-match": 0.95}`, "not_comparable", "the baseline is of model org/Other", false},
+		{`"gpu_arch": "mi355x"`, `{"gsm8k.gsm8k.exact_match__strict-match": 0.95}`, "not_comparable", "from mi355x", false},
+		{`"run_id": "now"`, `{"gsm8k.gsm8k.exact_match__strict-match": 0.9}`, "not_comparable", "this very run", false},
+	} {
+		text := `{` + tt.head + `, "accuracy": ` + tt.accuracy + `, "cells": [{"cell_id": "ISL=1024,OSL=1024,TP=8,PP=1,CONC=128", "actuals": {"output_throughput": 1}}]}`
+		b, err := warehouse.ReadBaseline("b.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := (&warehouse.Compared{DB: w, Prev: b}).AccuracyPrevRun(t.Context(), "now")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != 1 || rows[0].State != tt.state || !strings.Contains(rows[0].Reason, tt.reason) || rows[0].Regression != tt.worse || (rows[0].Delta != nil) != (tt.state == "compared") {
+			t.Errorf("%s: %+v", text, rows)
+		}
+	}
+}

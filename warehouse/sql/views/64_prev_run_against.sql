@@ -1,39 +1,18 @@
 -- prev_run_against: one run against a baseline that is not in the warehouse, such
 -- as the sidecar of an older deck. The columns are those of view prev_run.
 -- grain: as prev_run; one row with an empty cell key if nothing was compared
--- reads: cell_run, run_identity, measurement, metric_def, noise, expected_cell
+-- reads: baseline_identity, cell_run, measurement, metric_def, noise, expected_cell
 -- unit:  as prev_run
--- base is JSON: {name, run_id, model, precision, gpu, driver, nodes, dp, simulated,
--- at, "values": [{c: cell key, h: host, m: metric, v: number or null}]}. What it says
--- of itself must agree with the run; what it leaves out is taken to agree, and
--- said. Mean lengths come from its totals of tokens; cells whose workloads differ
+-- base is JSON as baseline_identity describes it. Mean lengths come from its totals of tokens; cells whose workloads differ
 -- are refused as in prev_run. Unlike there no run can be passed over: where many
 -- requests of the baseline failed the row says so, and better is not marked.
 CREATE OR REPLACE MACRO prev_run_against(this_run, base) AS TABLE
-WITH b AS (
-    SELECT unnest(from_json(base::VARCHAR, '{"name": "VARCHAR", "run_id": "VARCHAR", "model": "VARCHAR", "precision": "VARCHAR", "gpu": "VARCHAR", "driver": "VARCHAR",
-        "nodes": "INTEGER", "dp": "INTEGER", "simulated": "BOOLEAN", "at": "TIMESTAMP", "values": [{"c": "VARCHAR", "h": "VARCHAR", "m": "VARCHAR", "v": "DOUBLE"}]}'))
-), i AS (
-    SELECT i.*, coalesce(nullif(b.run_id, ''), b.name) AS previous_run, b.at AS previous_at,
-           concat_ws('; ',
-               CASE WHEN b.run_id = i.run_id THEN 'the baseline is this very run' END,
-               CASE WHEN nullif(b.model, '') <> i.model THEN 'the baseline is of model ' || b.model END,
-               CASE WHEN nullif(b.precision, '') <> i.precision THEN 'the baseline has precision ' || b.precision END,
-               CASE WHEN nullif(b.gpu, '') <> i.gpu THEN 'the baseline is from ' || b.gpu || ', this run from ' || i.gpu END,
-               CASE WHEN nullif(b.driver, '') <> i.driver THEN 'the baseline is of driver ' || b.driver END,
-               CASE WHEN b.nodes <> coalesce(nullif(i.nnodes, 0), 1) THEN 'the baseline is of ' || b.nodes || ' nodes, this run of ' || coalesce(nullif(i.nnodes, 0), 1) END,
-               CASE WHEN b.dp <> coalesce(nullif(i.dp, 0), 1) THEN 'the baseline has DP ' || b.dp || ', this run ' || coalesce(nullif(i.dp, 0), 1) END,
-               CASE WHEN b.simulated <> i.simulated THEN CASE WHEN b.simulated THEN 'the baseline is simulated' ELSE 'this run is simulated' END END) AS refusal,
-           nullif(concat_ws('; ',
-               CASE WHEN coalesce(nullif(b.model, ''), nullif(b.precision, ''), nullif(b.gpu, ''), nullif(b.driver, '')) IS NULL THEN 'identity not stated in the baseline'
-                    ELSE 'not stated in the baseline: ' || nullif(concat_ws(', ', CASE WHEN b.model = '' AND i.model <> '' THEN 'model' END, CASE WHEN b.precision = '' AND i.precision <> '' THEN 'precision' END,
-                        CASE WHEN b.gpu = '' AND i.gpu <> '' THEN 'GPU' END, CASE WHEN b.driver = '' AND i.driver <> '' THEN 'driver' END), '') END,
-               CASE WHEN b.at > i.started_at THEN 'the baseline is later than this run' END), '') AS remark
-    FROM b CROSS JOIN run_identity i WHERE i.run_id = this_run
+WITH i AS (
+    SELECT * FROM baseline_identity(this_run, base)
 ), old AS (
     SELECT o.c AS cell_key, o.m AS metric, o.v AS previous,
            CASE WHEN count(DISTINCT o.h) OVER (PARTITION BY o.c) > 1 THEN o.h ELSE '' END AS slot
-    FROM (SELECT unnest(b.values) AS o FROM b) WHERE (SELECT refusal FROM i) = ''
+    FROM (SELECT unnest(previous_values) AS o FROM i WHERE refusal = '')
 ), shape AS (
     SELECT cell_key, slot, max(previous) FILTER (WHERE metric = 'total_input_tokens') / nullif(max(previous) FILTER (WHERE metric = 'completed'), 0) AS input_len,
            max(previous) FILTER (WHERE metric = 'total_output_tokens') / nullif(max(previous) FILTER (WHERE metric = 'completed'), 0) AS output_len,

@@ -41,6 +41,6 @@ COMMENT ON COLUMN accuracy_prev_run.previous IS 'value in the previous run';
 COMMENT ON COLUMN accuracy_prev_run.previous_stderr IS 'its standard error';
 COMMENT ON COLUMN accuracy_prev_run.delta IS 'value - previous';
 COMMENT ON COLUMN accuracy_prev_run.noise IS '1.645 standard errors of the difference; NULL if one is missing';
-COMMENT ON COLUMN accuracy_prev_run.state IS 'compared or new';
+COMMENT ON COLUMN accuracy_prev_run.state IS 'compared or new; of a baseline from outside also not_comparable';
 COMMENT ON COLUMN accuracy_prev_run.regression IS 'worse by more than 0.01 and by more than noise';
 COMMENT ON COLUMN accuracy_prev_run.reason IS 'what to know about the comparison';
