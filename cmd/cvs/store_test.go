@@ -23,7 +23,7 @@ func runRows(t *testing.T, db string) string {
 	return strings.Fields(res.stdout)[1]
 }
 
-// caseDir skips a test whose case is not in the folder CVS_CASES names.
+// caseDir is the folder of a case that stands in the repository.
 func caseDir(t *testing.T, id string) string {
 	t.Helper()
 	dir := filepath.Join("testdata", "cases", id)
