@@ -506,9 +506,9 @@ func (l *loading) unusable(ctx context.Context, runIDs []string) {
 	}
 	for _, id := range runIDs {
 		for _, q := range rows[id] {
-			// a message about reading a loose file names it already
+			// most messages about a file name it already
 			where := strings.Join(nonEmpty(q.Path, q.CellKey), " ")
-			l.errs = append(l.errs, badData("%s: %s", where, strings.TrimPrefix(q.Message, where+": ")))
+			l.errs = append(l.errs, badData("%s", strings.Join(nonEmpty(where, strings.TrimPrefix(q.Message, q.Path+": ")), ": ")))
 		}
 		delete(rows, id) // once, if the run was given twice
 	}

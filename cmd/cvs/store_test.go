@@ -283,3 +283,18 @@ func TestReplacedTextIsReported(t *testing.T) {
 		t.Errorf("exit %d: %s%s", res.code, res.stdout, res.stderr)
 	}
 }
+
+// TestLoadNamesOnce: what makes a stored result unusable is said with its file
+// once, and what is of no file without a place.
+func TestLoadNamesOnce(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"c160-result-of-another-model":                "cvs: results/isl1024_osl1024_conc128/results.json ISL=1024,OSL=1024,TP=8,PP=1,CONC=128: the artifact is of model",
+		"c166-node-reports-another-gpu/contradiction": "cvs: gpu_arch is mi325x (gfx942), but the node reports",
+	} {
+		res := cvsCommand(t, nil, "load", "--warehouse", filepath.Join(t.TempDir(), "s.duckdb"), caseDir(t, id))
+		if res.code != 3 || !strings.HasPrefix(res.stderr, want) || strings.Count(res.stderr, "results.json") > 1 {
+			t.Errorf("%s: exit %d: %s", id, res.code, res.stderr)
+		}
+	}
+}
