@@ -38,6 +38,7 @@ WITH s AS (
                WHEN completed = 0 AND tier IN ('ttft', 'tpot', 'itl', 'e2el') THEN 'nothing completed'
                WHEN osl = 1 AND tier IN ('tpot', 'itl') THEN 'one token'
                WHEN quality = 'ok' AND number < 0 THEN 'negative'
+               WHEN quality = 'ok' AND metric IN ('completed', 'failed') AND number <> trunc(number) THEN 'no count'
                WHEN quality = 'ok' AND abs(number) >= 9007199254740992 AND regexp_full_match(text, '-?[0-9]+') THEN 'too exact' -- 2^53
                WHEN quality = 'ok' AND duration <= 0 AND completed > 0
                     AND (tier = 'throughput' OR metric IN ('duration', 'request_throughput', 'goodput')) THEN 'no time'
@@ -54,6 +55,7 @@ WITH s AS (
                WHEN 'nothing completed' THEN 'no request completed'
                WHEN 'one token' THEN 'one output token: there is no time per further token'
                WHEN 'negative' THEN said || ' is negative'
+               WHEN 'no count' THEN said || ' is no whole number of requests'
                WHEN 'too exact' THEN said || ' is a count from 2^53 on: the numbers here cannot hold it exactly'
                WHEN 'no time' THEN 'the duration is ' || num_text(duration) || ' s'
                ELSE CASE quality
