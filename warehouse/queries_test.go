@@ -27,7 +27,10 @@ func TestSavedQueries(t *testing.T) {
 			if !seen[m[1]] {
 				seen[m[1]] = true
 				value := "r2"
-				if m[1] == "policy" {
+				switch m[1] {
+				case "before":
+					value = "r1"
+				case "policy":
 					value = `{"release": {"require": [{"name": "any", "tp": 8}]}}`
 				}
 				args = append(args, sql.Named(m[1], value))
