@@ -9,8 +9,8 @@
 -- runs, each CI run once; workloads whose mean lengths differ by more than 5 % are
 -- no past of each other.
 CREATE OR REPLACE VIEW trend AS
-WITH pair AS (
-    SELECT n.run_id, n.cell_key, n.slot, n.host, c.run_id AS earlier, c.host AS earlier_host, c.started_at AS earlier_at,
+WITH pair AS (                                       -- back counts the runs back from this one, which is 0
+    SELECT n.run_id, n.cell_key, n.slot, c.run_id AS measured, c.host, c.started_at,
            row_number() OVER (PARTITION BY n.run_id, n.cell_key, n.slot ORDER BY c.sequence DESC) AS back
     FROM cell_run n
     JOIN earlier_run e ON e.run_id = n.run_id
@@ -19,28 +19,29 @@ WITH pair AS (
       AND coalesce(abs(change_pct(n.mean_input_len, c.mean_input_len)) <= 5, true)
       AND coalesce(abs(change_pct(n.mean_output_len, c.mean_output_len)) <= 5, true)
     QUALIFY back <= 20
+    UNION ALL
+    SELECT run_id, cell_key, slot, run_id, host, started_at, 0 FROM cell_run
 ), v AS (
     SELECT p.*, m.metric, m.value, d.unit, d.direction, d.ordinal AS metric_ordinal, CASE d.direction WHEN 'lower' THEN -m.value ELSE m.value END AS good
     FROM pair p
-    JOIN measurement m ON m.run_id = p.earlier AND m.cell_key = p.cell_key AND m.host = p.earlier_host
+    JOIN measurement m ON m.run_id = p.measured AND m.cell_key = p.cell_key AND m.host = p.host
     JOIN metric_def d ON d.name = m.metric AND d.gated AND d.direction <> 'neutral'
     WHERE isfinite(m.value)
 ), summed AS (
-    SELECT run_id, cell_key, slot, host, metric, unit, direction, metric_ordinal,
-           count(*)::INTEGER AS runs, median(value) FILTER (WHERE back <= 10) AS mid, count(*) FILTER (WHERE back <= 10)::INTEGER AS mid_runs,
-           arg_max(value, (good, back)) AS best, arg_max(earlier, (good, back)) AS best_run, arg_max(earlier_at, (good, back)) AS best_at,
-           list(value ORDER BY back DESC) AS past
+    SELECT run_id, cell_key, slot, metric, unit, direction, metric_ordinal, max(value) FILTER (WHERE back = 0) AS value,
+           median(value) FILTER (WHERE back BETWEEN 1 AND 10) AS mid, count(*) FILTER (WHERE back BETWEEN 1 AND 10)::INTEGER AS mid_runs,
+           arg_max({value: value, run_id: measured, began: started_at}, (good, back)) FILTER (WHERE back > 0) AS best,
+           count(*) FILTER (WHERE back > 0)::INTEGER AS runs, list(value ORDER BY back DESC) FILTER (WHERE back > 0) AS past
     FROM v
     GROUP BY ALL
 )
-SELECT p.run_id, p.cell_key, p.slot, p.metric, p.unit, p.direction, p.metric_ordinal, a.value,
-       p.mid, p.mid_runs, better_pct(change_pct(a.value, p.mid), p.direction) AS mid_pct,
-       p.best, p.best_run, p.best_at, better_pct(change_pct(a.value, p.best), p.direction) AS best_pct,
-       coalesce(better_pct(change_pct(a.value, p.best), p.direction) > 0, false) AS is_best,
-       p.runs, p.past
-FROM summed p
-JOIN measurement a ON a.run_id = p.run_id AND a.cell_key = p.cell_key AND a.host = p.host AND a.metric = p.metric
-WHERE a.value IS NOT NULL;
+SELECT run_id, cell_key, slot, metric, unit, direction, metric_ordinal, value,
+       mid, mid_runs, better_pct(change_pct(value, mid), direction) AS mid_pct,
+       best.value AS best, best.run_id AS best_run, best.began AS best_at, better_pct(change_pct(value, best.value), direction) AS best_pct,
+       coalesce(better_pct(change_pct(value, best.value), direction) > 0, false) AS is_best,
+       runs, past
+FROM summed
+WHERE value IS NOT NULL AND runs > 0;
 COMMENT ON VIEW trend IS 'Where each value stands in its past: rolling median and best of the comparable runs before it; one row per run, cell, slot and gated metric';
 COMMENT ON COLUMN trend.run_id IS 'run';
 COMMENT ON COLUMN trend.cell_key IS 'ISL=…,OSL=…,TP=…,PP=…,CONC=…';

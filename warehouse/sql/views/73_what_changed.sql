@@ -1,6 +1,6 @@
 -- what_changed: what differs between two runs besides their results.
 -- grain: field
--- reads: run, run_identity, image_digest, attempt, threshold, gpu_telemetry
+-- reads: run, run_identity, image_digest, attempt, threshold, gpu_stat, expected_cell
 -- unit:  text; NULL where a side does not have the field
 -- Facts of the run, the digests of its image, the resolved configuration key by
 -- key, thresholds, and the command lines of the first cell, in which the run's own
@@ -20,7 +20,8 @@ WITH place AS (
         {rank: 41, what: 'GPU clock', x: avg(t.mean_gfx_mhz), v: num_text(round(avg(t.mean_gfx_mhz))) || ' MHz'},
         {rank: 42, what: 'GPU power', x: avg(t.mean_power_w), v: num_text(round(avg(t.mean_power_w))) || ' W'},
         {rank: 43, what: 'GPUs throttled', x: max(t.throttled_pct), v: num_text(round(max(t.throttled_pct), 1)) || ' % of the time'}], recursive := true)
-    FROM gpu_telemetry t WHERE t.run_id IN (before_run, after_run) AND t.scope = 'total' AND t.cell_key <> ''
+    FROM (SELECT e.cell_key, s.* FROM gpu_stat s JOIN expected_cell e ON e.run_id = s.run_id AND e.cell_id = s.cell_id
+          WHERE s.run_id IN (before_run, after_run) AND s.gpu IS NULL) t
     GROUP BY t.run_id, t.cell_key
 ), beside AS (
     SELECT p.run_id, 40 AS rank, 'cell ' || p.cell_key || ' place' AS field, p.v
